@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <trimtab/core/clock.hpp>
+#include <trimtab/core/ids.hpp>
+#include <trimtab/core/placement.hpp>
+#include <trimtab/core/result.hpp>
+#include <trimtab/core/topology.hpp>
+#include <trimtab/migrate/program.hpp>
+#include <trimtab/route/table_publisher.hpp>
+#include <trimtab/transport/transport.hpp>
+#include <trimtab/weights/expert_store.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace trimtab {
+
+/// States of one rank in one step (docs/design/0002-migration-step.md).
+enum class StepState : std::uint8_t {
+  idle,       ///< No program.
+  proposed,   ///< A program was begun here; not every rank has agreed yet.
+  staging,    ///< All agreed; bytes are moving into staging.
+  staged,     ///< Voted; only a decision ends the step now if the vote was yes.
+  draining,   ///< Commit decided; forwards below F are finishing.
+  committed,  ///< Slots and table are new here; displaced bundles wait in staging for the other ranks.
+  in_doubt,   ///< Terminal: the decision or an acknowledgement did not come in time, or committed bytes did
+              ///< not verify.
+};
+
+[[nodiscard]] std::string_view to_string(StepState state) noexcept;
+
+struct EngineOptions {
+  std::size_t staging_budget_bytes = 0;                 ///< Per rank; allocated at construction (M8).
+  Clock::duration deadline = std::chrono::seconds(10);  ///< For each wait of the protocol (M9).
+  std::uint64_t hold_forwards =
+      2;  ///< How many forwards a rank may still begin between its vote and the decision.
+  std::size_t verify_sample = 1;  ///< Slots re-verified after each commit, per rank.
+};
+
+/// May the caller begin the forward it asked for?
+enum class Admission : std::uint8_t {
+  go,
+  hold,  ///< Ask again; beginning it now could see a mixture of two epochs (M2).
+};
+
+/// What one rank's engine has done. Bytes and slots count what arrived here.
+struct EngineCounters {
+  std::uint64_t steps_committed = 0;
+  std::uint64_t steps_rolled_back = 0;
+  std::uint64_t slots_moved = 0;
+  std::uint64_t bytes_moved = 0;
+  std::uint64_t bytes_copied = 0;
+  Clock::duration busy{};  ///< Inside `begin` and `advance` while a program was running.
+  Clock::duration
+      stall{};  ///< From the first `hold` for a forward (or the start of the commit) to the next `go`.
+};
+
+/// Told about commits on this rank, on the thread of `advance`.
+class EngineObserver {
+ public:
+  virtual ~EngineObserver() = default;
+  /// Slots and table of this rank are at `epoch` now.
+  virtual void on_commit(const Step& step, Epoch epoch) = 0;
+};
+
+/// How the engine is, for metrics and people.
+struct EngineHealth {
+  StepState state = StepState::idle;
+  Epoch epoch;  ///< In service here.
+  std::optional<Clock::time_point> last_commit;
+  std::optional<Error> last_failure;  ///< Why the last rolled back or doubtful step ended so.
+};
+
+/// Runs programs transactionally over a fixed set of ranks: agree, stage, vote, drain, commit, or roll back
+/// with every slot as before.
+///
+/// One per rank, on the rank's forward thread; nothing happens but inside its calls. All ranks construct it
+/// with equal options, topology and placement, and begin the same programs in the same order. Ownership: owns
+/// its channel (nothing else may use it) and its staging; borrows store, publisher and clock. Errors: a
+/// failed step is not an error of `advance`: it is rolled back, counted and shown in `health`, and the old
+/// epoch serves on. `advance` fails only when this rank can no longer be sure what the others serve (state
+/// in_doubt); the rank must then stop serving.
+class Engine {
+ public:
+  /// @return `invalid_argument` when store, topology, placement and channel do not fit together.
+  static Result<std::unique_ptr<Engine>> make(const EngineOptions& options,
+                                              std::unique_ptr<Transport> channel, ExpertStore& store,
+                                              TablePublisher& publisher, Topology topology,
+                                              Placement placement, const Clock& clock);
+  virtual ~Engine() = default;
+
+  /// Takes a program that starts from the epoch in service. Does not block and moves nothing yet.
+  /// @return no effect and: `invalid_argument` while busy, for an empty program, or when it needs more
+  /// staging than the budget;
+  ///         `version_mismatch` when it starts from another epoch; `closed` when in doubt.
+  virtual Status begin(Program program) = 0;
+
+  /// Drives the protocol for about `budget`. To be called between forwards, before each one, idle or not.
+  /// @param next  the forward the caller wants to begin; the caller's part of every forward below it is done
+  /// or holds a lease of `publisher`.
+  ///              Never smaller than in an earlier call. Empty forwards may be skipped by passing a larger
+  ///              number.
+  virtual Result<Admission> advance(Forward next, Clock::duration budget) = 0;
+
+  [[nodiscard]] virtual bool is_idle() const noexcept = 0;
+  /// The placement in service on this rank.
+  [[nodiscard]] virtual const Placement& placement() const noexcept = 0;
+  /// The placement of an epoch that was in service here, or null when it was forgotten or never was.
+  [[nodiscard]] virtual const Placement* placement_of(Epoch epoch) const noexcept = 0;
+  /// Frees the placements of epochs below `oldest`, but for the one in service.
+  virtual void forget_before(Epoch oldest) = 0;
+  /// Null to remove. Borrowed.
+  virtual void set_observer(EngineObserver* observer) noexcept = 0;
+
+  [[nodiscard]] virtual EngineHealth health() const = 0;
+  [[nodiscard]] virtual const EngineCounters& counters() const noexcept = 0;
+};
+
+}  // namespace trimtab

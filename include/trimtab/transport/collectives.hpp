@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <trimtab/core/clock.hpp>
+#include <trimtab/transport/transport.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace trimtab {
+
+/// What a collective is done over and how long it may take. Every rank of the channel calls the same
+/// collectives in the same order; they use tag `tag` of the channel and no other.
+struct CollectiveOptions {
+  Tag tag;
+  Clock::duration deadline = std::chrono::seconds(30);
+};
+
+// Each returns `timeout` naming the first rank waited for when the deadline passes: then the channel is not
+// usable for further collectives under this tag. Results are the same bits on every rank. O(ranks) messages,
+// through rank 0.
+
+/// Adds `values` of all ranks, element by element, in place. All ranks pass the same length. Wraps like
+/// unsigned on overflow.
+[[nodiscard]] Status all_reduce_sum(Transport& channel, const Clock& clock, const CollectiveOptions& options,
+                                    std::span<std::int64_t> values);
+
+/// Gathers `mine` of every rank in rank order into `all`, where `all.size() == num_ranks * mine.size()`.
+[[nodiscard]] Status all_gather(Transport& channel, const Clock& clock, const CollectiveOptions& options,
+                                std::span<const std::byte> mine, std::span<std::byte> all);
+
+/// Returns on no rank before every rank has called it.
+[[nodiscard]] Status barrier(Transport& channel, const Clock& clock, const CollectiveOptions& options);
+
+}  // namespace trimtab
