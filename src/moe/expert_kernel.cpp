@@ -66,4 +66,13 @@ void ExpertKernel::activate_row(const ConstBundle& expert, RowScale scale, std::
       quantise_row(activated_, std::span(inner_).subspan(row * intermediate_, intermediate_));
 }
 
+void combine_token(std::span<const float> weights, const float* outputs, std::span<float> state) noexcept {
+  const std::size_t hidden = state.size();
+  for (std::size_t h = 0; h < hidden; ++h) {
+    float sum = 0.0f;
+    for (std::size_t k = 0; k < weights.size(); ++k) sum += weights[k] * outputs[k * hidden + h];
+    state[h] += sum;
+  }
+}
+
 }  // namespace trimtab::moe

@@ -43,4 +43,7 @@ class ExpertKernel {
   std::vector<RowScale> inner_scales_;  ///< [block]
 };
 
+/// state += sum over k of weights[k] * outputs[k], added up in order of k. `outputs` is [top_k][hidden].
+void combine_token(std::span<const float> weights, const float* outputs, std::span<float> state) noexcept;
+
 }  // namespace trimtab::moe

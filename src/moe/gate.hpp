@@ -15,9 +15,12 @@ namespace trimtab::moe {
 /// out = values / rms(values) * weight.
 void rms_norm(std::span<const float> values, std::span<const float> weight, std::span<float> out) noexcept;
 
-/// Gate scores of a batch: sigmoid(tokens * weight). `tokens` [rows][hidden], `weight` [hidden][experts],
+/// Experts that lie side by side in the gate as `ReplicatedWeights` holds it.
+inline constexpr std::size_t gate_block = 8;
+
+/// Gate scores of a batch: sigmoid(tokens * gate). `tokens` [rows][hidden], `gate` of ReplicatedWeights,
 /// `out` [rows][experts].
-void gate_scores(const ModelConfig& config, std::span<const float> tokens, std::span<const float> weight,
+void gate_scores(const ModelConfig& config, std::span<const float> tokens, std::span<const float> gate,
                  std::span<float> out) noexcept;
 
 /// Picks the experts of one token, as DeepSeek-V3 does: the groups with the largest sum of their two best
@@ -54,6 +57,7 @@ class ReplicatedWeights {
   explicit ReplicatedWeights(const ModelConfig& config);
 
   [[nodiscard]] std::span<const float> norm(LayerId layer) const noexcept;
+  /// In blocks of 8 experts, [experts / 8, rounded up][hidden][8]: one block fits the first cache.
   [[nodiscard]] std::span<const float> gate(LayerId layer) const noexcept;
 
  private:

@@ -4,27 +4,29 @@
 #include <algorithm>
 #include <cmath>
 
+#include "moe/lanes.hpp"
+
 namespace trimtab::moe {
 namespace {
 
+Lanes larger(Lanes a, Lanes b) noexcept { return a > b ? a : b; }
+
 float largest_magnitude(std::span<const float> values) noexcept {
-  // Eight running maxima, so that the loop vectorises; a maximum does not depend on the order.
-  float lanes[8] = {};
+  Lanes most = {};
   std::size_t i = 0;
-  for (; i + 8 <= values.size(); i += 8) {
-    for (std::size_t lane = 0; lane < 8; ++lane) {
-      const float size = std::fabs(values[i + lane]);
-      lanes[lane] = size > lanes[lane] ? size : lanes[lane];
-    }
+  for (; i + 4 <= values.size(); i += 4) {
+    const Lanes four = load_lanes(&values[i]);
+    most = larger(larger(four, -four), most);
   }
-  for (; i < values.size(); ++i) lanes[0] = std::max(lanes[0], std::fabs(values[i]));
-  return *std::max_element(lanes, lanes + 8);
+  float result = std::max({most[0], most[1], most[2], most[3]});
+  for (; i < values.size(); ++i) result = std::max(result, std::fabs(values[i]));
+  return result;
 }
 
 /// Adding and subtracting 1.5 * 2^23 rounds to nearest even, and vectorises where a call to rint does not.
 std::int32_t round_clamped(float value) noexcept {
-  const float above = value <= 127.0f ? value : 127.0f;
-  const float clamped = above >= -127.0f ? above : -127.0f;
+  const float above = value < 127.0f ? value : 127.0f;
+  const float clamped = above > -127.0f ? above : -127.0f;
   constexpr float magic = 12582912.0f;
   return static_cast<std::int32_t>((clamped + magic) - magic);
 }

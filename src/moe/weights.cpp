@@ -20,11 +20,13 @@ std::int8_t to_weight(std::uint64_t byte) noexcept {
 }
 
 void fill_weights(const RandomStream& random, std::span<std::int8_t> out) noexcept {
-  for (std::size_t word = 0; word * 8 < out.size(); ++word) {
+  const std::size_t words = out.size() / 8;
+  for (std::size_t word = 0; word < words; ++word) {
     const std::uint64_t bits = random.bits(word);
-    const auto part = out.subspan(word * 8, std::min<std::size_t>(8, out.size() - word * 8));
-    for (std::size_t i = 0; i < part.size(); ++i) part[i] = to_weight(bits >> (8 * i));
+    for (std::size_t i = 0; i < 8; ++i) out[word * 8 + i] = to_weight(bits >> (8 * i));
   }
+  for (std::size_t i = words * 8; i < out.size(); ++i)
+    out[i] = to_weight(random.bits(words) >> (8 * (i % 8)));
 }
 
 /// `gain` is the size of a channel's output for inputs of size one.
