@@ -11,17 +11,20 @@
 #include <trimtab/record/recorder.hpp>
 #include <trimtab/transport/collectives.hpp>
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 namespace trimtab {
 
 struct BalancerOptions {
   std::uint64_t rebalance_every = 16;  ///< Forwards between two plans; > 0.
   PlanOptions plan;
-  RecordContext context;                 ///< Whose counts are planned from.
-  std::size_t staging_budget_bytes = 0;  ///< Per rank, as given to the engine.
-  CollectiveOptions collective;          ///< For the reduction of counts.
+  RecordContext context;                  ///< Whose counts are planned from.
+  std::vector<std::size_t> bundle_bytes;  ///< By layer, as registered in the stores of all ranks.
+  std::size_t staging_budget_bytes = 0;   ///< Per rank, as given to the engine.
+  CollectiveOptions collective;           ///< For the reduction of counts.
 };
 
 /// Where the time of balancing went on this rank, and what came of it.
@@ -46,7 +49,8 @@ class Balancer {
   Balancer(const BalancerOptions& options, Transport& channel, Recorder& recorder, Engine& engine,
            const Topology& topology, Executor& executor, const Clock& clock);
 
-  /// Call after the rank's part of a forward is complete and recorded.
+  /// Call after the rank's part of a forward is complete and recorded. A layer without load in the window
+  /// keeps its placement.
   /// @return an error when the reduction failed (a peer is missing); then this rank must stop. A refused
   /// window or an infeasible plan is no error:
   ///         it is counted, and kept as `last_problem`.
@@ -56,10 +60,9 @@ class Balancer {
   [[nodiscard]] const std::optional<Error>& last_problem() const noexcept { return last_problem_; }
 
  private:
-  struct Reduced;
-
-  Result<Reduced> reduce_counts();
-  Status plan_and_begin(const Reduced& reduced);
+  [[nodiscard]] Result<std::vector<std::int64_t>> take_counts();
+  [[nodiscard]] Result<std::optional<LoadMatrix>> reduce_counts();
+  Status plan_and_begin(const LoadMatrix& loads);
 
   BalancerOptions options_;
   Transport& channel_;

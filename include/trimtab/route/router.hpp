@@ -20,16 +20,18 @@ namespace trimtab {
 /// Threads: one Router per forward thread; it keeps the counters. Independent of other Routers.
 class Router {
  public:
+  /// Both counts are those of the tables to come, and at least 1.
   Router(std::int32_t num_layers, std::int32_t num_experts, Rank rank);
 
   /// Fills `slots[i]` for each `experts[i]`; `no_expert` stays `no_slot` (R2).
-  /// @return `invalid_argument` naming layer, index, value and limit for an expert out of range or sizes that
-  /// differ; `slots` is then
-  ///         unspecified and the counters are as before.
+  /// @return `invalid_argument` naming layer, index, value and limit for an expert out of range, or the sizes
+  ///         when they differ; `slots` is then unspecified and the counters are as before.
   Status dispatch(const RoutingTable& table, LayerId layer, std::span<const ExpertId> experts,
                   std::span<SlotId> slots);
 
  private:
+  void restart(const RoutingTable& table);
+
   std::int32_t num_experts_;
   Rank rank_;
   std::optional<TableIdentity> identity_;  ///< Counters belong to this table.

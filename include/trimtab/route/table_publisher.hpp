@@ -6,6 +6,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 namespace trimtab {
@@ -61,8 +62,8 @@ class TableReader {
 /// they began with.
 ///
 /// Reclamation is by hazard pointers (Michael, 2004): each reader shows the table it uses in a slot of its
-/// own; a replaced table is freed by a later `publish` or `drained` once no slot shows it. Threads: `acquire`
-/// on any reader's thread at any time; `make_reader`, `publish` and `is_drained` from any thread.
+/// own; a replaced table is freed by the next `publish`, `is_idle` or `num_retired` that finds no slot
+/// showing it. Threads: `acquire` on any reader's thread at any time; all other calls from any thread.
 class TablePublisher {
  public:
   explicit TablePublisher(RoutingTable first);
@@ -90,12 +91,12 @@ class TablePublisher {
  private:
   friend class TableReader;
 
-  void reclaim();
+  void reclaim() const noexcept;
 
   std::atomic<const RoutingTable*> current_;
-  mutable std::mutex mutex_;                   ///< Guards the three below.
-  std::unique_ptr<const RoutingTable> owned_;  ///< What current_ points to.
-  std::vector<std::unique_ptr<const RoutingTable>> retired_;
+  mutable std::mutex mutex_;                                          ///< Guards the three below.
+  std::unique_ptr<const RoutingTable> owned_;                         ///< What current_ points to.
+  mutable std::vector<std::unique_ptr<const RoutingTable>> retired_;  ///< Freed by queries too.
   std::vector<std::unique_ptr<TableReader::Hazard>> hazards_;
 };
 

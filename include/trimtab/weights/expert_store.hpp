@@ -41,10 +41,12 @@ class ExpertStore {
 
   /// Registers all tensors of one layer's bundle, in the order in which a bundle is laid out in staging.
   /// @return `invalid_argument` with layer and tensor name, and nothing registered, for: no tensors; a layer
-  /// out of range or
-  ///         registered already; a null base; an empty slot; stride 0 or < slot_bytes (broadcast or aliased
-  ///         slots); a slot size that is no multiple of the element size; a misaligned base or stride; a slot
-  ///         count that is not the store's; memory that overlaps another registered tensor.
+  ///         out of range or registered already; a null base; an empty slot; stride 0 or < slot_bytes
+  ///         (broadcast or aliased slots); a slot size that is no multiple of the element size; a base or
+  ///         stride that is no multiple of it either; a slot count that is not the store's; memory that
+  ///         leaves the address space or overlaps another tensor, of this call or registered before.
+  ///         Overlap is judged by whole extents, first slot to last: a tensor inside the gaps of another
+  ///         (interleaved slots) is refused as well.
   Status register_layer(LayerId layer, std::span<const TensorSpec> tensors);
 
   [[nodiscard]] std::int32_t num_layers() const noexcept { return static_cast<std::int32_t>(layers_.size()); }

@@ -1,0 +1,497 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <trimtab/migrate/engine.hpp>
+
+#include "migrate/control.hpp"
+#include "migrate/coordinator.hpp"
+#include "migrate/stage_run.hpp"
+#include "migrate/staging.hpp"
+
+#include <trimtab/core/assert.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <deque>
+
+namespace trimtab {
+namespace {
+
+std::vector<Rank> live_ranks(const Topology& topology) {
+  std::vector<Rank> ranks;
+  for (Rank rank : ids<Rank>(topology.num_ranks())) {
+    if (topology.is_alive(rank)) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+/// The member's side of the protocol, and the coordinator's on the lowest rank.
+class EngineImpl final : public Engine {
+ public:
+  EngineImpl(const EngineOptions& options, std::unique_ptr<Transport> channel, ExpertStore& store,
+             TablePublisher& publisher, Topology topology, Placement placement, const Clock& clock)
+      : options_(options),
+        clock_(clock),
+        store_(store),
+        publisher_(publisher),
+        topology_(std::move(topology)),
+        staging_(options.staging_budget_bytes),
+        channel_(std::move(channel)),
+        control_(*channel_, live_ranks(topology_)),
+        coordinator_(control_, clock, options.deadline) {
+    history_.emplace_back(publisher.identity().epoch, std::move(placement));
+  }
+
+  /// Posted receives point into staging and mailboxes: end them before either goes.
+  ~EngineImpl() override {
+    channel_->close();
+    channel_->join();
+  }
+  EngineImpl(const EngineImpl&) = delete;
+  EngineImpl& operator=(const EngineImpl&) = delete;
+
+  Status start() { return control_.start(); }
+
+  Status begin(Program program) override;
+  Result<Admission> advance(Forward next, Clock::duration budget) override;
+
+  [[nodiscard]] bool is_idle() const noexcept override { return state_ == StepState::idle; }
+  [[nodiscard]] const Placement& placement() const noexcept override { return history_.back().second; }
+  [[nodiscard]] const Placement* placement_of(Epoch epoch) const noexcept override;
+  void forget_before(Epoch oldest) override;
+  void set_observer(EngineObserver* observer) noexcept override { observer_ = observer; }
+  [[nodiscard]] EngineHealth health() const override {
+    return {state_, epoch(), last_commit_, last_failure_};
+  }
+  [[nodiscard]] const EngineCounters& counters() const noexcept override { return counters_; }
+
+ private:
+  /// A cancelled step's receives may still land in its staging: it is kept until they cannot.
+  struct Quarantined {
+    std::unique_ptr<StageRun> run;
+    std::span<std::byte> staging;
+  };
+
+  [[nodiscard]] Epoch epoch() const noexcept { return history_.back().first; }
+  [[nodiscard]] const Step& step() const { return program_->steps[step_index_]; }
+  [[nodiscard]] bool owes_decision() const noexcept { return state_ == StepState::staged && has_voted_yes_; }
+
+  Result<Admission> drive(Forward next, Clock::time_point until);
+  Result<bool> pump(Forward next, Clock::time_point until);
+  Result<bool> receive_messages(Forward next);
+  Status on_message(const Message& message, Forward next);
+  Status answer_proposal();
+  Status on_start(Forward next);
+  Result<bool> stage(Forward next, Clock::time_point until);
+  Status prepare_commit();
+  Status vote(bool yes, Errc reason, Forward next);
+  Status on_decision(const Message& message);
+  Status commit();
+  Status on_release();
+  Status check_deadline();
+  Admission admit(Forward next);
+
+  void enter(StepState state);
+  void begin_step();
+  void roll_back(Error why);
+  void drop_staging();
+  void release_quarantine();
+  Status fail_in_doubt(Error why);
+  Status send(MessageKind kind, bool yes, Errc reason, std::uint64_t forward);
+  [[nodiscard]] Error step_error(Errc code, std::string_view what) const;
+
+  EngineOptions options_;
+  const Clock& clock_;
+  ExpertStore& store_;
+  TablePublisher& publisher_;
+  Topology topology_;
+  StagingArena staging_;
+  std::unique_ptr<Transport> channel_;
+  ControlChannel control_;
+  Coordinator coordinator_;
+  EngineObserver* observer_ = nullptr;
+
+  std::deque<std::pair<Epoch, Placement>> history_;  ///< Ascending; the last is in service.
+  std::optional<Program> program_;
+  std::size_t step_index_ = 0;
+  StepState state_ = StepState::idle;
+  Clock::time_point until_;          ///< Deadline of the present wait.
+  std::optional<Message> proposal_;  ///< Of the step in hand, or one that came before `begin`.
+  std::unique_ptr<StageRun> run_;
+  std::span<std::byte> run_staging_;
+  std::vector<Quarantined> quarantine_;
+  std::optional<Placement> next_placement_;  ///< After the step; set before a yes.
+  std::optional<RoutingTable> next_table_;
+  bool has_answered_ = false;  ///< The proposal in hand.
+  bool has_voted_yes_ = false;
+  std::optional<Error> cause_;  ///< Why this rank votes no.
+  Forward hold_;                ///< First forward not to begin undecided.
+  Forward commit_forward_;      ///< F of the decision.
+  std::optional<Clock::time_point> stalled_since_;
+
+  std::optional<Clock::time_point> last_commit_;
+  std::optional<Error> last_failure_;
+  EngineCounters counters_;
+};
+
+Status EngineImpl::begin(Program program) {
+  if (state_ == StepState::in_doubt)
+    return failure(Errc::closed, "the engine is in doubt: restart this rank");
+  if (!is_idle())
+    return failure(Errc::invalid_argument, fmt::format("a program is running ({})", to_string(state_)));
+  if (program.steps.empty()) return failure(Errc::invalid_argument, "the program has no step");
+  if (program.epoch != epoch()) {
+    return failure(Errc::version_mismatch,
+                   fmt::format("the program starts from epoch {}, epoch {} is in service",
+                               program.epoch.value(), epoch().value()));
+  }
+  if (program.staging_bytes > options_.staging_budget_bytes) {
+    return failure(Errc::invalid_argument, fmt::format("the program needs {} bytes of staging > budget {}",
+                                                       program.staging_bytes, options_.staging_budget_bytes));
+  }
+  program_ = std::move(program);
+  step_index_ = 0;
+  begin_step();
+  return {};
+}
+
+void EngineImpl::begin_step() {
+  has_voted_yes_ = false;
+  cause_.reset();
+  enter(StepState::proposed);
+}
+
+Result<Admission> EngineImpl::advance(Forward next, Clock::duration budget) {
+  if (state_ == StepState::in_doubt)
+    return failure(Errc::closed, "the engine is in doubt: restart this rank");
+  const bool was_idle = is_idle();
+  const Clock::time_point begun = clock_.now();
+  Result<Admission> admission = drive(next, begun + budget);
+  const Clock::time_point ended = clock_.now();
+  if (!was_idle || !is_idle()) counters_.busy += ended - begun;
+  if (!admission) return admission;
+  if (*admission == Admission::hold) {
+    if (!stalled_since_) stalled_since_ = begun;
+  } else if (stalled_since_) {
+    counters_.stall += ended - *std::exchange(stalled_since_, std::nullopt);
+  }
+  return admission;
+}
+
+Result<Admission> EngineImpl::drive(Forward next, Clock::time_point until) {
+  if (!quarantine_.empty()) release_quarantine();
+  for (bool worked = true; worked;) {
+    Result<bool> pumped = pump(next, until);
+    if (!pumped) return failure(std::move(pumped));
+    worked = *pumped && clock_.now() < until;
+  }
+  if (Status checked = check_deadline(); !checked) return failure(std::move(checked));
+  return admit(next);
+}
+
+/// One round: propose if it is our turn, hear, stage, commit. True when something happened.
+Result<bool> EngineImpl::pump(Forward next, Clock::time_point until) {
+  bool worked = false;
+  if (state_ == StepState::proposed && control_.is_coordinator() && !coordinator_.is_running() &&
+      !proposal_) {
+    Message proposal;
+    proposal.epoch = epoch().value();
+    proposal.program_hash = program_->hash;
+    proposal.step = static_cast<std::uint32_t>(step_index_);
+    if (Status proposed = coordinator_.propose(proposal); !proposed) return failure(std::move(proposed));
+    worked = true;
+  }
+  Result<bool> heard = receive_messages(next);
+  if (!heard) return heard;
+  if (state_ == StepState::proposed && proposal_ && !has_answered_) {
+    if (Status answered = answer_proposal(); !answered) return failure(std::move(answered));
+    worked = true;
+  }
+  if (state_ == StepState::staging) {
+    Result<bool> staged = stage(next, until);
+    if (!staged) return staged;
+    worked = worked || *staged;
+  }
+  if (state_ == StepState::draining && next >= commit_forward_ && publisher_.is_idle()) {
+    if (Status committed = commit(); !committed) return failure(std::move(committed));
+    worked = true;
+  }
+  return worked || *heard;
+}
+
+Result<bool> EngineImpl::receive_messages(Forward next) {
+  bool heard = false;
+  for (;;) {
+    Result<std::optional<Message>> message = control_.receive();
+    if (!message) return failure(std::move(message));
+    if (!*message) return heard;
+    heard = true;
+    if (Status handled = on_message(**message, next); !handled) return failure(std::move(handled));
+  }
+}
+
+Status EngineImpl::on_message(const Message& message, Forward next) {
+  switch (message.kind) {
+    case MessageKind::agreement:
+    case MessageKind::vote:
+    case MessageKind::acknowledgement:
+      return coordinator_.on_message(message);
+    case MessageKind::propose:
+      proposal_ = message;  // Answered once a program is begun here.
+      has_answered_ = false;
+      return {};
+    default:
+      break;
+  }
+  if (!proposal_ || message.attempt != proposal_->attempt) return {};  // Of an attempt that is over here.
+  switch (message.kind) {
+    case MessageKind::start:
+      return on_start(next);
+    case MessageKind::decision:
+      return on_decision(message);
+    case MessageKind::release:
+      return on_release();
+    default:
+      return {};
+  }
+}
+
+Status EngineImpl::answer_proposal() {
+  has_answered_ = true;
+  const bool same = proposal_->program_hash == program_->hash && proposal_->epoch == epoch().value() &&
+                    proposal_->step == step_index_;
+  return send(MessageKind::agreement, same, Errc::version_mismatch, 0);
+}
+
+Status EngineImpl::on_start(Forward next) {
+  if (state_ != StepState::proposed) return {};
+  const std::size_t need = StageRun::staging_need(step(), topology_, channel_->rank(), store_);
+  const auto block = staging_.allocate(need);
+  if (!block) return vote(false, Errc::unavailable, next);  // Staging is still quarantined.
+  run_staging_ = *block;
+  const Tag tag{static_cast<std::uint32_t>(1 + proposal_->attempt % channel_->capabilities().max_tag)};
+  run_ = std::make_unique<StageRun>(StageRun::Context{*channel_, store_, topology_, tag}, step(), *block);
+  enter(StepState::staging);
+  return {};
+}
+
+Result<bool> EngineImpl::stage(Forward next, Clock::time_point until) {
+  Result<bool> worked = run_->progress(clock_, until);
+  if (worked && !run_->is_complete()) return worked;
+  Status ready = worked ? prepare_commit() : failure(std::move(worked));
+  if (!ready) cause_ = ready.error();
+  Status voted = vote(ready.has_value(), ready ? Errc::ok : ready.error().code, next);
+  if (!voted) return failure(std::move(voted));
+  return true;
+}
+
+/// All that can be done, and can fail, before the vote instead of inside the stall.
+Status EngineImpl::prepare_commit() {
+  next_placement_ = apply(placement(), step());
+  Result<RoutingTable> table =
+      RoutingTable::compile(*next_placement_, topology_, {Epoch{epoch().value() + 1}, 0});
+  if (!table) return failure(std::move(table));
+  next_table_ = std::move(*table);
+  return {};
+}
+
+Status EngineImpl::vote(bool yes, Errc reason, Forward next) {
+  has_voted_yes_ = yes;
+  hold_ = Forward{next.value() + options_.hold_forwards};
+  enter(StepState::staged);
+  return send(MessageKind::vote, yes, reason, hold_.value());
+}
+
+Status EngineImpl::on_decision(const Message& message) {
+  if (message.yes == 0) {
+    if (program_) {
+      roll_back(step_error(static_cast<Errc>(message.reason), "rolled back"));
+    } else {
+      proposal_.reset();
+    }
+    return {};
+  }
+  if (!owes_decision())
+    return fail_in_doubt(step_error(Errc::corrupt, "told to commit without having voted yes"));
+  commit_forward_ = Forward{message.forward};
+  enter(StepState::draining);
+  return {};
+}
+
+/// The stall: nobody reads slots or tables of this rank now.
+Status EngineImpl::commit() {
+  if (!stalled_since_) stalled_since_ = clock_.now();
+  run_->exchange();
+  if (Status verified = run_->verify_exchanged(options_.verify_sample, proposal_->attempt); !verified) {
+    return fail_in_doubt(std::move(verified).error());
+  }
+  const Epoch next{epoch().value() + 1};
+  if (Status published = publisher_.publish(std::move(*next_table_)); !published) {
+    return fail_in_doubt(std::move(published).error());
+  }
+  history_.emplace_back(next, std::move(*next_placement_));
+  last_commit_ = clock_.now();
+  ++counters_.steps_committed;
+  counters_.bytes_moved += run_->bytes_received();
+  counters_.bytes_copied += run_->bytes_copied();
+  counters_.slots_moved += run_->slots_moved();
+  if (observer_ != nullptr) observer_->on_commit(step(), next);
+  enter(StepState::committed);
+  return send(MessageKind::acknowledgement, true, Errc::ok, 0);
+}
+
+Status EngineImpl::on_release() {
+  if (state_ != StepState::committed) return {};
+  drop_staging();
+  proposal_.reset();
+  if (++step_index_ < program_->steps.size()) {
+    begin_step();
+  } else {
+    program_.reset();
+    enter(StepState::idle);
+  }
+  return {};
+}
+
+/// The coordinator waits one deadline in each phase, a member twice as long: it waits for the coordinator's
+/// wait.
+Status EngineImpl::check_deadline() {
+  if (control_.is_coordinator()) {
+    if (Status checked = coordinator_.check_deadline(); !checked)
+      return fail_in_doubt(std::move(checked).error());
+  }
+  if (is_idle() || clock_.now() < until_) return {};
+  const bool may_abort = state_ == StepState::proposed || state_ == StepState::staging ||
+                         (state_ == StepState::staged && !has_voted_yes_);
+  Error late = step_error(Errc::timeout,
+                          fmt::format("no progress in state {} before its deadline", to_string(state_)));
+  if (!may_abort) return fail_in_doubt(std::move(late));
+  roll_back(std::move(late));
+  return {};
+}
+
+Admission EngineImpl::admit(Forward next) {
+  if (owes_decision() && next >= hold_) return Admission::hold;
+  if (state_ == StepState::draining && next >= commit_forward_) return Admission::hold;
+  return Admission::go;
+}
+
+void EngineImpl::enter(StepState state) {
+  state_ = state;
+  until_ = clock_.now() + 2 * options_.deadline;
+}
+
+void EngineImpl::roll_back(Error why) {
+  last_failure_ = cause_ ? std::move(*cause_) : std::move(why);
+  ++counters_.steps_rolled_back;
+  drop_staging();
+  proposal_.reset();
+  program_.reset();
+  enter(StepState::idle);
+}
+
+void EngineImpl::drop_staging() {
+  if (!run_) return;
+  run_->cancel();
+  quarantine_.push_back({std::move(run_), std::exchange(run_staging_, {})});
+  release_quarantine();
+}
+
+void EngineImpl::release_quarantine() {
+  std::erase_if(quarantine_, [&](Quarantined& held) {
+    if (!held.run->is_quiet()) return false;
+    staging_.release(held.staging);
+    return true;
+  });
+}
+
+Status EngineImpl::fail_in_doubt(Error why) {
+  last_failure_ = why;
+  enter(StepState::in_doubt);
+  return failure(why.code, why.message, why.where);
+}
+
+Status EngineImpl::send(MessageKind kind, bool yes, Errc reason, std::uint64_t forward) {
+  Message message = *proposal_;
+  message.kind = kind;
+  message.yes = yes ? 1 : 0;
+  message.reason = static_cast<std::uint32_t>(reason);
+  message.forward = forward;
+  return control_.send(control_.coordinator(), message);
+}
+
+Error EngineImpl::step_error(Errc code, std::string_view what) const {
+  return Error{code,
+               fmt::format("rank {}: step {} of the program from epoch {}: {} ({})", channel_->rank().value(),
+                           step_index_, program_->epoch.value(), what, to_string(code))};
+}
+
+const Placement* EngineImpl::placement_of(Epoch epoch) const noexcept {
+  const auto found = std::ranges::find(history_, epoch, &std::pair<Epoch, Placement>::first);
+  return found == history_.end() ? nullptr : &found->second;
+}
+
+void EngineImpl::forget_before(Epoch oldest) {
+  while (history_.size() > 1 && history_.front().first < oldest) history_.pop_front();
+}
+
+}  // namespace
+
+std::string_view to_string(StepState state) noexcept {
+  switch (state) {
+    case StepState::idle:
+      return "idle";
+    case StepState::proposed:
+      return "proposed";
+    case StepState::staging:
+      return "staging";
+    case StepState::staged:
+      return "staged";
+    case StepState::draining:
+      return "draining";
+    case StepState::committed:
+      return "committed";
+    case StepState::in_doubt:
+      return "in_doubt";
+  }
+  return "unknown";
+}
+
+namespace {
+
+Status check_fit(const Transport& channel, const ExpertStore& store, const Topology& topology,
+                 const Placement& placement) {
+  if (channel.num_ranks() != topology.num_ranks()) {
+    return failure(Errc::invalid_argument, fmt::format("channel of {} ranks, topology of {}",
+                                                       channel.num_ranks(), topology.num_ranks()));
+  }
+  if (!topology.is_alive(channel.rank())) {
+    return failure(Errc::invalid_argument,
+                   fmt::format("rank {} is dead in its own topology", channel.rank().value()));
+  }
+  const IdRange<SlotId> slots = topology.slots_of(channel.rank());
+  if (store.slots().first() != slots.first() || store.slots().size() != slots.size()) {
+    return failure(Errc::invalid_argument,
+                   fmt::format("rank {}: the store has slots {}+{}, the topology {}+{}",
+                               channel.rank().value(), store.slots().first().value(), store.slots().size(),
+                               slots.first().value(), slots.size()));
+  }
+  if (store.num_layers() != placement.num_layers()) {
+    return failure(Errc::invalid_argument, fmt::format("store of {} layers, placement of {}",
+                                                       store.num_layers(), placement.num_layers()));
+  }
+  return check_live(placement, topology);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Engine>> Engine::make(const EngineOptions& options, std::unique_ptr<Transport> channel,
+                                             ExpertStore& store, TablePublisher& publisher, Topology topology,
+                                             Placement placement, const Clock& clock) {
+  if (Status fit = check_fit(*channel, store, topology, placement); !fit) return failure(std::move(fit));
+  auto engine = std::make_unique<EngineImpl>(options, std::move(channel), store, publisher,
+                                             std::move(topology), std::move(placement), clock);
+  if (Status started = engine->start(); !started) return failure(std::move(started));
+  return std::unique_ptr<Engine>(std::move(engine));
+}
+
+}  // namespace trimtab

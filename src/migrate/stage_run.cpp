@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "migrate/stage_run.hpp"
+
+#include "migrate/staging.hpp"
+
+#include <trimtab/core/assert.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+namespace trimtab {
+
+using std::chrono::nanoseconds;
+
+namespace {
+
+Status mismatch(const Move& move, std::uint64_t expected, std::uint64_t found, std::string_view where) {
+  return failure(
+      Errc::corrupt,
+      fmt::format("layer {}: expert {} from slot {} for slot {}: checksum {:#x} {} != {:#x} at its source",
+                  move.layer.value(), move.expert.value(), move.source.value(), move.destination.value(),
+                  found, where, expected));
+}
+
+}  // namespace
+
+StageRun::StageRun(const Context& context, const Step& step, std::span<std::byte> staging)
+    : context_(context) {
+  const Rank me = context.channel.rank();
+  for (const Move& move : step.moves) {
+    const bool sends = move.kind == MoveKind::transfer && context.topology.rank_of(move.source) == me;
+    if (sends) outgoing_.push_back(std::make_unique<Outgoing>(Outgoing{.move = move}));
+    if (context.topology.rank_of(move.destination) != me) continue;
+    const std::size_t bytes = context.store.bundle_bytes(move.layer);
+    TRIMTAB_ASSERT(staged_bytes(bytes) <= staging.size());
+    incoming_.push_back(std::make_unique<Incoming>(Incoming{.move = move, .staged = staging.first(bytes)}));
+    staging = staging.subspan(staged_bytes(bytes));
+    if (move.kind != MoveKind::local_copy) ++slots_moved_;
+  }
+  num_open_ = outgoing_.size() + incoming_.size();
+}
+
+std::size_t StageRun::staging_need(const Step& step, const Topology& topology, Rank rank,
+                                   const ExpertStore& store) {
+  std::size_t need = 0;
+  for (const Move& move : step.moves) {
+    if (topology.rank_of(move.destination) == rank) need += staged_bytes(store.bundle_bytes(move.layer));
+  }
+  return need;
+}
+
+Result<bool> StageRun::progress(const Clock& clock, Clock::time_point until) {
+  bool any = false;
+  for (bool worked = true; worked && !is_complete();) {
+    Result<bool> pass = visit_items(clock, until);
+    if (!pass) return pass;
+    worked = *pass && clock.now() < until;
+    any = any || *pass;
+  }
+  return any;
+}
+
+/// One pass over what is open; stops after a piece of work when the time is up.
+Result<bool> StageRun::visit_items(const Clock& clock, Clock::time_point until) {
+  bool worked = false;
+  const auto visit = [&](auto& items) -> Status {
+    for (auto& item : items) {
+      if (worked && clock.now() >= until) return {};
+      if (item->state == ItemState::done) continue;
+      Result<bool> moved = advance(*item);
+      if (!moved) return failure(std::move(moved));
+      worked = worked || *moved;
+    }
+    return {};
+  };
+  if (Status sent = visit(outgoing_); !sent) return failure(std::move(sent));
+  if (Status received = visit(incoming_); !received) return failure(std::move(received));
+  return worked;
+}
+
+Result<bool> StageRun::advance(Outgoing& item) {
+  if (item.state == ItemState::waiting) return post(item);
+  Result<Progress> progress = context_.channel.poll(item.ticket, nanoseconds(0));
+  if (!progress) return failure(std::move(progress));
+  if (*progress == Progress::pending) return false;
+  if (*progress == Progress::cancelled) return failure(Errc::closed, "the migration channel was closed");
+  close_item(item.state);
+  return true;
+}
+
+Result<bool> StageRun::advance(Incoming& item) {
+  if (item.state == ItemState::posted) return finish_receive(item);
+  switch (item.move.kind) {
+    case MoveKind::transfer:
+      return post_receive(item);
+    case MoveKind::local_copy:
+      return copy_local(item);
+    case MoveKind::reuse:
+      return reuse_staged(item);
+  }
+  return false;
+}
+
+/// The checksum travels ahead of the tensors; all are read from the live slot, which nobody writes before the
+/// commit.
+Result<bool> StageRun::post(Outgoing& item) {
+  const Move& move = item.move;
+  const Rank peer = context_.topology.rank_of(move.destination);
+  item.checksum = context_.store.checksum(move.layer, move.source, move.expert);
+  std::vector<Leg> legs{send_leg(peer, context_.tag, std::as_bytes(std::span(&item.checksum, 1)))};
+  for (std::size_t t = 0; t < context_.store.tensors(move.layer).size(); ++t) {
+    legs.push_back(send_leg(peer, context_.tag, context_.store.tensor_slot(move.layer, t, move.source)));
+  }
+  Result<Ticket> ticket = context_.channel.post(legs);
+  if (!ticket) return failure(std::move(ticket));
+  item.ticket = *ticket;
+  item.state = ItemState::posted;
+  return true;
+}
+
+Result<bool> StageRun::post_receive(Incoming& item) {
+  const Rank peer = context_.topology.rank_of(item.move.source);
+  std::vector<Leg> legs{
+      receive_leg(peer, context_.tag, std::as_writable_bytes(std::span(&item.checksum, 1)))};
+  std::span<std::byte> rest = item.staged;
+  for (const TensorSpec& tensor : context_.store.tensors(item.move.layer)) {
+    legs.push_back(receive_leg(peer, context_.tag, rest.first(tensor.slot_bytes)));
+    rest = rest.subspan(tensor.slot_bytes);
+  }
+  Result<Ticket> ticket = context_.channel.post(legs);
+  if (!ticket) return failure(std::move(ticket));
+  item.ticket = *ticket;
+  item.state = ItemState::posted;
+  return true;
+}
+
+Result<bool> StageRun::finish_receive(Incoming& item) {
+  Result<Progress> progress = context_.channel.poll(item.ticket, nanoseconds(0));
+  if (!progress) return failure(std::move(progress));
+  if (*progress == Progress::pending) return false;
+  if (*progress == Progress::cancelled) return failure(Errc::closed, "the migration channel was closed");
+  close_item(item.state);
+  bytes_received_ += item.staged.size();
+  if (Status verified = verify(item); !verified) return failure(std::move(verified));
+  return true;
+}
+
+Result<bool> StageRun::copy_local(Incoming& item) {
+  item.checksum = context_.store.checksum(item.move.layer, item.move.source, item.move.expert);
+  context_.store.read_bundle(item.move.layer, item.move.source, item.staged);
+  close_item(item.state);
+  bytes_copied_ += item.staged.size();
+  if (Status verified = verify(item); !verified) return failure(std::move(verified));
+  return true;
+}
+
+Result<bool> StageRun::reuse_staged(Incoming& item) {
+  const auto origin = std::ranges::find_if(incoming_, [&](const auto& other) {
+    return other->move.layer == item.move.layer && other->move.destination == item.move.source;
+  });
+  TRIMTAB_ASSERT(origin != incoming_.end());
+  if ((*origin)->state != ItemState::done) return false;
+  std::memcpy(item.staged.data(), (*origin)->staged.data(), item.staged.size());
+  item.checksum = (*origin)->checksum;
+  close_item(item.state);
+  bytes_copied_ += item.staged.size();
+  if (Status verified = verify(item); !verified) return failure(std::move(verified));
+  return true;
+}
+
+Status StageRun::verify(Incoming& item) {
+  const std::uint64_t found = ExpertStore::checksum(item.move.layer, item.staged, item.move.expert);
+  if (found != item.checksum) return mismatch(item.move, item.checksum, found, "in staging");
+  return {};
+}
+
+void StageRun::close_item(ItemState& state) noexcept {
+  state = ItemState::done;
+  --num_open_;
+}
+
+void StageRun::cancel() noexcept {
+  for (const auto& item : outgoing_) {
+    if (item->state == ItemState::posted) context_.channel.cancel(item->ticket);
+  }
+  for (const auto& item : incoming_) {
+    if (item->state == ItemState::posted) context_.channel.cancel(item->ticket);
+  }
+}
+
+bool StageRun::is_quiet() {
+  bool quiet = true;
+  const auto settle = [&](auto& item) {
+    if (item->state != ItemState::posted) return;
+    Result<Progress> progress = context_.channel.poll(item->ticket, nanoseconds(0));
+    const bool is_terminal =
+        !progress || *progress != Progress::pending;  // A failed poll has ended its ticket.
+    if (is_terminal) item->state = ItemState::done;
+    quiet = quiet && is_terminal;
+  };
+  std::ranges::for_each(outgoing_, settle);
+  std::ranges::for_each(incoming_, settle);
+  return quiet;
+}
+
+void StageRun::exchange() noexcept {
+  for (const auto& item : incoming_)
+    context_.store.exchange_bundle(item->move.layer, item->move.destination, item->staged);
+}
+
+Status StageRun::verify_exchanged(std::size_t count, std::uint64_t salt) const {
+  for (std::size_t i = 0; i < std::min(count, incoming_.size()); ++i) {
+    const Incoming& item = *incoming_[(salt + i) % incoming_.size()];
+    const std::uint64_t found =
+        context_.store.checksum(item.move.layer, item.move.destination, item.move.expert);
+    if (found != item.checksum)
+      return mismatch(item.move, item.checksum, found, "in its slot after the commit");
+  }
+  return {};
+}
+
+}  // namespace trimtab

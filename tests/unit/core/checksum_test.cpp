@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <trimtab/core/checksum.hpp>
+
+#include <gtest/gtest.h>
+
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace trimtab::test {
+namespace {
+
+std::span<const std::byte> bytes_of(std::string_view text) { return std::as_bytes(std::span(text)); }
+
+// Values of the XXH3 specification, so that checksums stay comparable across versions and languages.
+TEST(Checksum, IsXxh3) { EXPECT_EQ(checksum_of({}), 0x2d06800538d394c2ULL); }
+
+TEST(Checksum, DoesNotDependOnHowTheBytesArePieced) {
+  const std::string_view text = "the quick brown fox jumps over the lazy dog";
+  for (std::size_t cut = 0; cut <= text.size(); ++cut) {
+    Checksum running;
+    running.update(bytes_of(text.substr(0, cut)));
+    running.update(bytes_of(text.substr(cut)));
+    EXPECT_EQ(running.digest(), checksum_of(bytes_of(text)));
+  }
+}
+
+TEST(Checksum, FindsEveryFlippedBit) {
+  std::vector<std::byte> bytes(300, std::byte{0x5a});
+  const std::uint64_t before = checksum_of(bytes);
+  for (std::size_t bit = 0; bit < bytes.size() * 8; ++bit) {
+    bytes[bit / 8] ^= std::byte{1} << (bit % 8);
+    EXPECT_NE(checksum_of(bytes), before);
+    bytes[bit / 8] ^= std::byte{1} << (bit % 8);
+  }
+}
+
+TEST(Checksum, DependsOnTheSeed) {
+  EXPECT_NE(checksum_of(bytes_of("abc"), 1), checksum_of(bytes_of("abc"), 2));
+  Checksum seeded(1);
+  seeded.update(bytes_of("abc"));
+  EXPECT_EQ(seeded.digest(), checksum_of(bytes_of("abc"), 1));
+}
+
+TEST(Checksum, TakesValuesAsTheirBytes) {
+  const std::uint32_t value = 0x01020304;
+  Checksum running;
+  running.update_value(value);
+  EXPECT_EQ(running.digest(), checksum_of(std::as_bytes(std::span(&value, 1))));
+}
+
+TEST(Checksum, MayGoOnAfterADigestAndAMove) {
+  Checksum running;
+  running.update(bytes_of("ab"));
+  EXPECT_EQ(running.digest(), checksum_of(bytes_of("ab")));
+  Checksum moved = std::move(running);
+  moved.update(bytes_of("c"));
+  EXPECT_EQ(moved.digest(), checksum_of(bytes_of("abc")));
+}
+
+}  // namespace
+}  // namespace trimtab::test
