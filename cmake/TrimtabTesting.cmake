@@ -1,3 +1,4 @@
+find_package(fmt REQUIRED)
 find_package(GTest REQUIRED)
 include(GoogleTest)
 

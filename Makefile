@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+# The way in. Every target works from a clean clone: it installs missing Debian packages (and says which),
+# configures, builds, then does its work. What is built and tested is defined by CMakePresets.json.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.NOTPARALLEL:
+.DEFAULT_GOAL := help
+
+JOBS ?= $(shell scripts/jobs.sh)
+
+# Real expert loads are no part of the project; tests that can use them do so where they lie beside the clone.
+ifneq ($(wildcard ../shared/data/loads),)
+export TRIMTAB_LOADS_DIR ?= $(abspath ../shared/data/loads)
+endif
+
+.PHONY: help setup build demo test bench lint format asan tsan clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
+
+setup: ## Install the Debian packages that are missing
+	@scripts/setup.sh build
+
+build: setup configure-release ## Build the program, build/release/bin/trimtab
+	cmake --build --preset release --parallel $(JOBS) --target bin/trimtab
+
+demo: build ## Run the main job: one service, balancing off and on
+	build/release/bin/trimtab run
+
+test: setup configure-release ## Build everything and run all tests
+	cmake --build --preset release --parallel $(JOBS)
+	ctest --preset release
+
+bench: setup configure-release ## Run all benchmarks beside their raw twins; writes bench/results/
+	cmake --build --preset release --parallel $(JOBS) --target benchmarks
+	bench/run.py --build build/release
+
+lint: setup configure-release ## Check layout, static analysis, include directions and headers
+	@scripts/setup.sh lint
+	scripts/lint.sh --jobs $(JOBS)
+
+format: ## Lay out all sources with clang-format
+	@scripts/setup.sh lint
+	git ls-files -z '*.cpp' '*.hpp' '*.c' '*.h' | xargs -0 clang-format -i
+
+asan: setup configure-asan ## Test under AddressSanitizer, LeakSanitizer and UndefinedBehaviorSanitizer
+	cmake --build --preset asan --parallel $(JOBS)
+	ctest --preset asan
+
+tsan: setup configure-tsan ## Test under ThreadSanitizer
+	cmake --build --preset tsan --parallel $(JOBS)
+	ctest --preset tsan
+
+clean: ## Remove everything that was built
+	rm -rf build
+
+configure-%: setup
+	@cmake --preset $* --log-level=WARNING

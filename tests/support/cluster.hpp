@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "support/virtual_clock.hpp"
+
+#include <trimtab/core/placement.hpp>
+#include <trimtab/core/topology.hpp>
+#include <trimtab/migrate/engine.hpp>
+#include <trimtab/migrate/program.hpp>
+#include <trimtab/route/table_publisher.hpp>
+#include <trimtab/transport/transport.hpp>
+#include <trimtab/weights/expert_store.hpp>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace trimtab::test {
+
+/// The byte that tensor `tensor` of `expert` has at `position`: no two experts, layers, tensors or
+/// neighbouring positions look alike.
+[[nodiscard]] std::byte expert_byte(LayerId layer, ExpertId expert, std::size_t tensor, std::size_t position);
+
+/// One rank's slots of a W8A8 bundle (six tensors) in memory with guard bytes around and between all slots.
+class GuardedWeights {
+ public:
+  GuardedWeights(std::int32_t num_layers, IdRange<SlotId> slots);
+
+  [[nodiscard]] ExpertStore& store() noexcept { return store_; }
+  /// Writes every slot's expert.
+  void fill(const Placement& placement);
+  /// First deviation of slots and guards from `placement`, or "".
+  [[nodiscard]] std::string find_difference(const Placement& placement) const;
+  /// All bytes, guards included.
+  [[nodiscard]] std::vector<std::byte> snapshot() const { return memory_; }
+  [[nodiscard]] const std::byte* base() const noexcept { return memory_.data(); }
+
+ private:
+  std::vector<std::byte> memory_;
+  ExpertStore store_;
+};
+
+/// Ranks of an in-process service without its forwards, all driven by one thread on a virtual clock: every
+/// interleaving is repeatable.
+class Cluster {
+ public:
+  /// Wraps a rank's migration channel, to put faults in.
+  using Wrap = std::function<std::unique_ptr<Transport>(Rank, std::unique_ptr<Transport>)>;
+
+  Cluster(Topology topology, const Placement& placement, EngineOptions options, const Wrap& wrap = {});
+
+  [[nodiscard]] Program make_program(const Placement& to) const;
+  /// Begins the program that leads to `to` on every rank.
+  void begin(const Placement& to);
+  /// One `advance` on each rank in rank order, with the rank's own next forward, then lets each admitted rank
+  /// finish that forward.
+  void tick();
+  /// Ticks until all are idle, at most `max_ticks` times, letting `per_tick` pass on the clock each time.
+  /// False when they are not.
+  bool run_until_idle(Clock::duration per_tick = {}, int max_ticks = 1000);
+
+  [[nodiscard]] std::size_t num_ranks() const noexcept { return ranks_.size(); }
+  [[nodiscard]] Engine& engine(std::size_t rank) noexcept { return *ranks_[rank]->engine; }
+  [[nodiscard]] TablePublisher& publisher(std::size_t rank) noexcept { return ranks_[rank]->publisher; }
+  [[nodiscard]] GuardedWeights& weights(std::size_t rank) noexcept { return ranks_[rank]->weights; }
+  [[nodiscard]] VirtualClock& clock() noexcept { return clock_; }
+  [[nodiscard]] const Topology& topology() const noexcept { return topology_; }
+  /// First deviation of any rank's slots and guards from `placement`, or "".
+  [[nodiscard]] std::string find_difference(const Placement& placement) const;
+  /// Epoch under which each rank served each forward, in order of forwards: [rank][forward].
+  [[nodiscard]] const std::vector<std::vector<Epoch>>& served() const noexcept { return served_; }
+  /// Errors that `advance` returned, by rank.
+  [[nodiscard]] const std::vector<std::string>& errors() const noexcept { return errors_; }
+
+ private:
+  struct RankState {
+    RankState(std::int32_t num_layers, IdRange<SlotId> slots, RoutingTable table)
+        : weights(num_layers, slots), publisher(std::move(table)) {}
+
+    GuardedWeights weights;
+    TablePublisher publisher;
+    std::unique_ptr<Engine> engine;
+    Forward next;
+  };
+
+  Topology topology_;
+  EngineOptions options_;
+  VirtualClock clock_;
+  std::vector<std::unique_ptr<RankState>> ranks_;
+  std::vector<std::vector<Epoch>> served_;
+  std::vector<std::string> errors_;
+};
+
+}  // namespace trimtab::test
