@@ -66,12 +66,17 @@ void ExpertKernel::activate_row(const ConstBundle& expert, RowScale scale, std::
       quantise_row(activated_, std::span(inner_).subspan(row * intermediate_, intermediate_));
 }
 
-void combine_token(std::span<const float> weights, const float* outputs, std::span<float> state) noexcept {
-  const std::size_t hidden = state.size();
-  for (std::size_t h = 0; h < hidden; ++h) {
-    float sum = 0.0f;
-    for (std::size_t k = 0; k < weights.size(); ++k) sum += weights[k] * outputs[k * hidden + h];
-    state[h] += sum;
+void combine_token(std::span<const float> weights, std::span<const float* const> outputs,
+                   std::span<float> state) noexcept {
+  // In blocks, so that sums stay in registers while k is outside.
+  constexpr std::size_t block = 16;
+  for (std::size_t first = 0; first < state.size(); first += block) {
+    const std::size_t count = std::min(block, state.size() - first);
+    float sums[block] = {};
+    for (std::size_t k = 0; k < weights.size(); ++k) {
+      for (std::size_t i = 0; i < count; ++i) sums[i] += weights[k] * outputs[k][first + i];
+    }
+    for (std::size_t i = 0; i < count; ++i) state[first + i] += sums[i];
   }
 }
 

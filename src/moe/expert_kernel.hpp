@@ -43,7 +43,8 @@ class ExpertKernel {
   std::vector<RowScale> inner_scales_;  ///< [block]
 };
 
-/// state += sum over k of weights[k] * outputs[k], added up in order of k. `outputs` is [top_k][hidden].
-void combine_token(std::span<const float> weights, const float* outputs, std::span<float> state) noexcept;
+/// state += sum over k of weights[k] * outputs[k], added up in order of k. `outputs[k]` is [hidden].
+void combine_token(std::span<const float> weights, std::span<const float* const> outputs,
+                   std::span<float> state) noexcept;
 
 }  // namespace trimtab::moe

@@ -56,7 +56,7 @@ class ReplicatedWeights {
   /// Precondition: a config that `check_config` accepts.
   explicit ReplicatedWeights(const ModelConfig& config);
 
-  [[nodiscard]] std::span<const float> norm(LayerId layer) const noexcept;
+  [[nodiscard]] std::span<const float> norm(LayerId layer) const noexcept;  ///< [hidden]
   /// In blocks of 8 experts, [experts / 8, rounded up][hidden][8]: one block fits the first cache.
   [[nodiscard]] std::span<const float> gate(LayerId layer) const noexcept;
 

@@ -138,8 +138,10 @@ void SampleBatch::combine() {
   const std::size_t top_k = config_.choices();
   const std::size_t width = config_.width();
   for_each_token_chunk([&](std::size_t, std::size_t first, std::size_t last) {
+    std::vector<const float*> outputs(top_k);
     for (std::size_t t = first; t < last; ++t) {
-      combine_token(std::span(combine_).subspan(t * top_k, top_k), &outputs_[t * top_k * width],
+      for (std::size_t k = 0; k < top_k; ++k) outputs[k] = &outputs_[(t * top_k + k) * width];
+      combine_token(std::span(combine_).subspan(t * top_k, top_k), outputs,
                     std::span(states_).subspan(t * width, width));
     }
   });

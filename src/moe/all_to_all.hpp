@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <trimtab/core/clock.hpp>
+#include <trimtab/core/ids.hpp>
+#include <trimtab/core/result.hpp>
+#include <trimtab/route/routing_table.hpp>
+#include <trimtab/transport/transport.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace trimtab::moe {
+
+/// What every message of a forward must agree on between sender and receiver.
+struct BatchKey {
+  TableIdentity table;
+  Forward forward;
+  LayerId layer;
+};
+
+enum class MessageKind : std::uint32_t {
+  rows = 0x574f5254,     ///< Tokens to an expert.
+  answers = 0x534e4154,  ///< An expert's outputs, in the order of the rows.
+};
+
+/// The first bytes of every message.
+struct MessageHeader {
+  MessageKind kind{};
+  std::uint32_t split_version = 0;
+  std::uint64_t epoch = 0;
+  std::uint64_t forward = 0;
+  std::int32_t layer = 0;
+  std::uint32_t num_rows = 0;
+};
+
+[[nodiscard]] MessageHeader make_header(MessageKind kind, const BatchKey& key, std::size_t num_rows) noexcept;
+
+/// Checks what `sender` wrote.
+/// @return `corrupt` for another kind or more than `max_rows` rows; `version_mismatch` naming both sides for
+///         another table, forward or layer.
+[[nodiscard]] Status check_header(const MessageHeader& header, MessageKind kind, const BatchKey& key,
+                                  Rank sender, std::size_t max_rows);
+
+/// One message from every rank to every other, each as long as it is.
+///
+/// After an error messages may still be in flight: the caller closes the channel before it touches the
+/// memory.
+class AllToAll {
+ public:
+  /// Borrows both.
+  AllToAll(Transport& channel, const Clock& clock, Clock::duration deadline);
+
+  /// `out[r]` goes to rank r, `in[r]` receives from it; this rank's own entries are ignored.
+  /// @return `timeout` naming the rank waited for, or the transport's error.
+  Status run(Tag tag, std::span<const std::span<const std::byte>> out,
+             std::span<const std::span<std::byte>> in);
+
+ private:
+  struct Pending {
+    Ticket ticket;
+    Rank peer;
+    Side side;
+  };
+
+  Status post(Tag tag, std::span<const std::span<const std::byte>> out,
+              std::span<const std::span<std::byte>> in);
+  Status post_leg(const Leg& leg);
+  Status wait_for(const Pending& pending, Clock::time_point until);
+  Status wait_for_all();
+
+  Transport& channel_;
+  const Clock& clock_;
+  Clock::duration deadline_;
+  std::vector<Pending> pending_;
+};
+
+}  // namespace trimtab::moe

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <trimtab/core/clock.hpp>
+#include <trimtab/core/ids.hpp>
+#include <trimtab/core/result.hpp>
+#include <trimtab/core/topology.hpp>
+#include <trimtab/record/recorder.hpp>
+#include <trimtab/route/router.hpp>
+#include <trimtab/route/routing_table.hpp>
+#include <trimtab/transport/transport.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "moe/all_to_all.hpp"
+#include "moe/config.hpp"
+#include "moe/dispatch.hpp"
+#include "moe/expert_memory.hpp"
+#include "moe/expert_stage.hpp"
+#include "moe/gate.hpp"
+#include "moe/gate_stage.hpp"
+
+namespace trimtab::moe {
+
+/// Tags the executor uses on its channel; others are free.
+inline constexpr Tag rows_tag{1};
+inline constexpr Tag answers_tag{2};
+
+struct ExecutorOptions {
+  ModelConfig config;
+  std::size_t max_tokens = 0;                           ///< Per forward and rank; the same on every rank.
+  Clock::duration deadline = std::chrono::seconds(30);  ///< For each exchange of messages.
+  RecordContext context{};                                ///< What the recorder counts into.
+};
+
+/// What an executor works with. All borrowed; all must outlive it.
+struct ExecutorParts {
+  Transport& channel;
+  const Topology& topology;
+  const ReplicatedWeights& weights;
+  const ExpertMemory& memory;    ///< Written by others only while no forward runs here.
+  Recorder* recorder = nullptr;  ///< Null: nothing is counted.
+  const Clock& clock;
+};
+
+/// Where this rank's time went, summed over forwards. What is in none of them is norm, gate and combine.
+struct ExecutorTimes {
+  Clock::duration forward{};   ///< All of it.
+  Clock::duration experts{};   ///< Grouping, GEMMs, activation: what follows the rank's load.
+  Clock::duration exchange{};  ///< In the two all-to-alls, waiting included.
+  Clock::duration record{};    ///< In the recorder.
+};
+
+/// One rank of the expert-parallel model: norm, gate and top-k on its own tokens, all-to-all to the slots,
+/// the experts in its slots on everyone's tokens, all-to-all back, combine in order of choice, residual.
+///
+/// A token's output depends on the token, the weights and the bias alone: not on the batch it is in, the
+/// replica that serves it or the number of ranks. One per rank and arm, on the rank's thread, which must have
+/// called `use_one_gemm_thread`. All ranks run the same forwards in the same order, with or without tokens of
+/// their own.
+class RankExecutor {
+ public:
+  /// @return `invalid_argument` when config, topology, channel and memory do not fit together.
+  static Result<std::unique_ptr<RankExecutor>> make(const ExecutorOptions& options,
+                                                    const ExecutorParts& parts);
+
+  /// Runs this rank's tokens through all layers, in place, and other ranks' tokens through this rank's
+  /// experts.
+  /// @param states  [tokens][hidden]; may be empty
+  /// @param bias    [layers][experts]
+  /// @param table   leased by the caller for the whole call
+  /// @return `invalid_argument` for sizes that do not fit, before anything is sent; `version_mismatch` naming
+  /// both
+  ///         sides when a peer is at another epoch, split, forward or layer; `timeout` naming the rank waited
+  ///         for; `corrupt`; or an error of the channel or the recorder. After any of the latter the channel
+  ///         is closed, `states` is unspecified and the recorder has dropped the forward.
+  Status forward(Forward number, std::span<float> states, std::span<const float> bias,
+                 const RoutingTable& table);
+
+  /// Rows that each local slot processed in the last forward.
+  [[nodiscard]] std::span<const std::int64_t> rows(LayerId layer) const noexcept;
+  [[nodiscard]] const ExecutorTimes& times() const noexcept { return times_; }
+
+ private:
+  RankExecutor(const ExecutorOptions& options, const ExecutorParts& parts);
+
+  [[nodiscard]] Status check_input(std::span<const float> states, std::span<const float> bias,
+                                   const RoutingTable& table) const;
+  Status run_layers(Forward number, std::span<float> states, std::span<const float> bias,
+                    const RoutingTable& table);
+  Status run_layer(const BatchKey& key, std::span<float> states, std::span<const float> bias,
+                   const RoutingTable& table);
+  Status exchange_and_compute(const BatchKey& key, std::span<const SlotId> slots);
+  Status record(const BatchKey& key, std::span<const SlotId> slots);
+
+  ExecutorOptions options_;
+  ExecutorParts parts_;
+  Router router_;
+  GateStage gate_;
+  Outbox outbox_;
+  Inbox inbox_;
+  AllToAll all_to_all_;
+  ExpertStage experts_;
+  std::vector<SlotId> slots_;       ///< [tokens][top_k]
+  std::vector<std::int64_t> rows_;  ///< [layers][local slots]
+  ExecutorTimes times_;
+};
+
+}  // namespace trimtab::moe
