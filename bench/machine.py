@@ -33,7 +33,7 @@ def compiler_and_flags(build):
     for entry in json.loads((build / "compile_commands.json").read_text()):
         if "/src/core/" in entry["file"]:
             words = shlex.split(entry["command"])
-            words = words[1:] if words[0].endswith("ccache") else words
+            words = words[next((i + 1 for i, w in enumerate(words) if w.endswith("/ccache")), 0) :]
             flags = [w for w in words if w.startswith(("-O", "-m", "-f", "-std", "-D", "-g"))]
             return output_of(words[0], "--version").split("\n")[0], " ".join(flags)
     return "unknown", ""
