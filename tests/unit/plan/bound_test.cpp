@@ -51,5 +51,15 @@ TEST(PressureBoundByGroup, AddsTheGroupFloorToTheNodeFloor) {
   EXPECT_DOUBLE_EQ(pressure_bound(level, groups, nodes, packing, topology), 45.0);
 }
 
+TEST(PressureBoundByGroup, LetsAGroupHaveTheSlotsThatItsNodeCanSpare) {
+  // Two nodes of three ranks with one slot each and two experts: one expert of a node can have a second copy.
+  const auto topology = Topology::make_uniform(6, 2, 6).value();
+  const std::vector<std::vector<ExpertId>> groups = {{ExpertId{0}, ExpertId{1}}, {ExpertId{2}, ExpertId{3}}};
+  const std::vector<NodeRanks> nodes = {{{Rank{0}, Rank{1}, Rank{2}}, 3.0, 0},
+                                        {{Rank{3}, Rank{4}, Rank{5}}, 3.0, 0}};
+  const GroupPacking packing = pack_groups(Loads{90, 60}, Loads{3, 3});
+  EXPECT_DOUBLE_EQ(pressure_bound(Loads{90, 0, 30, 30}, groups, nodes, packing, topology), 45.0);
+}
+
 }  // namespace
 }  // namespace trimtab::test

@@ -125,6 +125,12 @@ TEST(PlanRebalance, SpreadsOneExpertThatHasAllTheLoadOverAllRanks) {
   EXPECT_DOUBLE_EQ(plan.layers[0].imbalance, 1.0);
 }
 
+TEST(PlanRebalance, TakesTheLargestAndSmallestNumbers) {
+  const auto topology = Topology::make_uniform(2, 1, 8).value();
+  expect_sound(one_layer({1e307, 5e306, 1.0, 5e-324, 0.0}), topology);
+  expect_sound(one_layer({5e-324, 5e-324, 5e-324, 0.0, 0.0}), topology);
+}
+
 TEST(PlanRebalance, DuplicatesOnlyWhereARankIsWiderThanTheExperts) {
   const auto topology = Topology::make_uniform(2, 1, 12).value();
   const auto loads = one_layer({40, 30, 20, 10});
