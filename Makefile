@@ -56,4 +56,4 @@ clean: ## Remove everything that was built
 	rm -rf build
 
 configure-%: setup
-	@cmake --preset $* --log-level=WARNING
+	@cmake --preset $* >/dev/null

@@ -58,7 +58,7 @@ def commands_of(build):
     commands = {}
     for entry in json.loads((build / "compile_commands.json").read_text()):
         arguments = shlex.split(entry["command"])
-        first = 1 if arguments[0].endswith("ccache") else 0
+        first = next((i + 1 for i, word in enumerate(arguments) if word.endswith("/ccache")), 0)
         unit = pathlib.Path(entry["directory"], entry["file"]).resolve()
         commands[unit] = arguments[first : arguments.index("-o")]
     return commands

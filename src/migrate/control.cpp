@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "migrate/control.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 namespace trimtab {
@@ -24,6 +22,7 @@ Status ControlChannel::start() {
 
 Status ControlChannel::send(Rank to, Message message) {
   message.rank = rank().value();
+  seal(message);
   if (to == rank()) {
     to_self_.push_back(message);
     return {};
@@ -57,12 +56,8 @@ Result<std::optional<Message>> ControlChannel::receive() {
     if (*progress == Progress::pending) continue;
     if (*progress == Progress::cancelled) return failure(Errc::closed, "the migration channel was closed");
     const Message message = mailbox->message;
-    if (message.magic != Message::magic_value || message.rank != mailbox->peer.value()) {
-      return failure(Errc::corrupt,
-                     fmt::format("control message from rank {}: magic {:#x}, sender {}; expected {:#x}",
-                                 mailbox->peer.value(), message.magic, message.rank, Message::magic_value));
-    }
     if (Status posted = post_receive(*mailbox); !posted) return failure(std::move(posted));
+    if (!is_intact(message) || message.rank != mailbox->peer.value()) continue;  // As good as lost.
     return message;
   }
   return std::nullopt;

@@ -31,7 +31,7 @@ class ControlChannel {
   /// Sends to every member, oneself included.
   Status broadcast(Message message);
 
-  /// The next message that has arrived, or none. Bytes that are no message of ours are `corrupt`.
+  /// The next message that has arrived, or none. A damaged one counts as lost: deadlines answer that.
   Result<std::optional<Message>> receive();
 
   [[nodiscard]] Rank rank() const noexcept { return channel_.rank(); }

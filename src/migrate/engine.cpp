@@ -53,6 +53,7 @@ class EngineImpl final : public Engine {
 
   Status begin(Program program) override;
   Result<Admission> advance(Forward next, Clock::duration budget) override;
+  Status progress(Clock::duration budget) override;
 
   [[nodiscard]] bool is_idle() const noexcept override { return state_ == StepState::idle; }
   [[nodiscard]] const Placement& placement() const noexcept override { return history_.back().second; }
@@ -71,19 +72,37 @@ class EngineImpl final : public Engine {
     std::span<std::byte> staging;
   };
 
+  /// Adds its own lifetime to the busy time, if a program runs at either end of it.
+  class BusyTime {
+   public:
+    explicit BusyTime(EngineImpl& engine)
+        : engine_(engine), begun_(engine.clock_.now()), was_idle_(engine.is_idle()) {}
+    ~BusyTime() {
+      if (!was_idle_ || !engine_.is_idle()) engine_.counters_.busy += engine_.clock_.now() - begun_;
+    }
+    BusyTime(const BusyTime&) = delete;
+    BusyTime& operator=(const BusyTime&) = delete;
+
+   private:
+    EngineImpl& engine_;
+    Clock::time_point begun_;
+    bool was_idle_;
+  };
+
   [[nodiscard]] Epoch epoch() const noexcept { return history_.back().first; }
   [[nodiscard]] const Step& step() const { return program_->steps[step_index_]; }
   [[nodiscard]] bool owes_decision() const noexcept { return state_ == StepState::staged && has_voted_yes_; }
 
-  Result<Admission> drive(Forward next, Clock::time_point until);
-  Result<bool> pump(Forward next, Clock::time_point until);
-  Result<bool> receive_messages(Forward next);
-  Status on_message(const Message& message, Forward next);
+  Result<bool> pump(Clock::time_point until);
+  Status propose();
+  Result<bool> receive_messages();
+  Status on_message(const Message& message);
+  Status on_proposal(const Message& message);
   Status answer_proposal();
-  Status on_start(Forward next);
-  Result<bool> stage(Forward next, Clock::time_point until);
+  Status on_start();
+  Result<bool> stage(Clock::time_point until);
   Status prepare_commit();
-  Status vote(bool yes, Errc reason, Forward next);
+  Status vote(bool yes, Errc reason);
   Status on_decision(const Message& message);
   Status commit();
   Status on_release();
@@ -116,6 +135,7 @@ class EngineImpl final : public Engine {
   StepState state_ = StepState::idle;
   Clock::time_point until_;          ///< Deadline of the present wait.
   std::optional<Message> proposal_;  ///< Of the step in hand, or one that came before `begin`.
+  std::uint64_t newest_attempt_ = 0;
   std::unique_ptr<StageRun> run_;
   std::span<std::byte> run_staging_;
   std::vector<Quarantined> quarantine_;
@@ -124,6 +144,7 @@ class EngineImpl final : public Engine {
   bool has_answered_ = false;  ///< The proposal in hand.
   bool has_voted_yes_ = false;
   std::optional<Error> cause_;  ///< Why this rank votes no.
+  Forward first_unbegun_;       ///< As far as `advance` was told.
   Forward hold_;                ///< First forward not to begin undecided.
   Forward commit_forward_;      ///< F of the decision.
   std::optional<Clock::time_point> stalled_since_;
@@ -161,91 +182,94 @@ void EngineImpl::begin_step() {
 }
 
 Result<Admission> EngineImpl::advance(Forward next, Clock::duration budget) {
+  const Clock::time_point begun = clock_.now();
+  first_unbegun_ = std::max(first_unbegun_, next);
+  if (Status progressed = progress(budget); !progressed) return failure(std::move(progressed));
+  if (state_ == StepState::draining && next >= commit_forward_ && publisher_.is_idle()) {
+    const BusyTime busy(*this);
+    if (Status committed = commit(); !committed) {
+      return failure(fail_in_doubt(std::move(committed).error()));
+    }
+  }
+  if (admit(next) == Admission::hold) {
+    if (!stalled_since_) stalled_since_ = begun;
+    return Admission::hold;
+  }
+  if (stalled_since_) counters_.stall += clock_.now() - *std::exchange(stalled_since_, std::nullopt);
+  first_unbegun_ = next.next();
+  return Admission::go;
+}
+
+Status EngineImpl::progress(Clock::duration budget) {
   if (state_ == StepState::in_doubt)
     return failure(Errc::closed, "the engine is in doubt: restart this rank");
-  const bool was_idle = is_idle();
-  const Clock::time_point begun = clock_.now();
-  Result<Admission> admission = drive(next, begun + budget);
-  const Clock::time_point ended = clock_.now();
-  if (!was_idle || !is_idle()) counters_.busy += ended - begun;
-  if (!admission) return admission;
-  if (*admission == Admission::hold) {
-    if (!stalled_since_) stalled_since_ = begun;
-  } else if (stalled_since_) {
-    counters_.stall += ended - *std::exchange(stalled_since_, std::nullopt);
-  }
-  return admission;
-}
-
-Result<Admission> EngineImpl::drive(Forward next, Clock::time_point until) {
+  const BusyTime busy(*this);
   if (!quarantine_.empty()) release_quarantine();
+  const Clock::time_point until = clock_.now() + budget;
   for (bool worked = true; worked;) {
-    Result<bool> pumped = pump(next, until);
-    if (!pumped) return failure(std::move(pumped));
+    Result<bool> pumped = pump(until);
+    if (!pumped) return fail_in_doubt(std::move(pumped).error());
     worked = *pumped && clock_.now() < until;
   }
-  if (Status checked = check_deadline(); !checked) return failure(std::move(checked));
-  return admit(next);
+  return check_deadline();
 }
 
-/// One round: propose if it is our turn, hear, stage, commit. True when something happened.
-Result<bool> EngineImpl::pump(Forward next, Clock::time_point until) {
-  bool worked = false;
-  if (state_ == StepState::proposed && control_.is_coordinator() && !coordinator_.is_running() &&
-      !proposal_) {
-    Message proposal;
-    proposal.epoch = epoch().value();
-    proposal.program_hash = program_->hash;
-    proposal.step = static_cast<std::uint32_t>(step_index_);
-    if (Status proposed = coordinator_.propose(proposal); !proposed) return failure(std::move(proposed));
-    worked = true;
+/// One round: propose if it is our turn, hear, answer, stage. True when something happened.
+Result<bool> EngineImpl::pump(Clock::time_point until) {
+  const bool proposes =
+      state_ == StepState::proposed && control_.is_coordinator() && !coordinator_.is_running() && !proposal_;
+  if (proposes) {
+    if (Status proposed = propose(); !proposed) return failure(std::move(proposed));
   }
-  Result<bool> heard = receive_messages(next);
+  Result<bool> heard = receive_messages();
   if (!heard) return heard;
-  if (state_ == StepState::proposed && proposal_ && !has_answered_) {
+  const bool answers = state_ == StepState::proposed && proposal_ && !has_answered_;
+  if (answers) {
     if (Status answered = answer_proposal(); !answered) return failure(std::move(answered));
-    worked = true;
   }
+  bool staged = false;
   if (state_ == StepState::staging) {
-    Result<bool> staged = stage(next, until);
-    if (!staged) return staged;
-    worked = worked || *staged;
+    Result<bool> worked = stage(until);
+    if (!worked) return worked;
+    staged = *worked;
   }
-  if (state_ == StepState::draining && next >= commit_forward_ && publisher_.is_idle()) {
-    if (Status committed = commit(); !committed) return failure(std::move(committed));
-    worked = true;
-  }
-  return worked || *heard;
+  return proposes || *heard || answers || staged;
 }
 
-Result<bool> EngineImpl::receive_messages(Forward next) {
+Status EngineImpl::propose() {
+  Message proposal;
+  proposal.epoch = epoch().value();
+  proposal.program_hash = program_->hash;
+  proposal.step = static_cast<std::uint32_t>(step_index_);
+  return coordinator_.propose(proposal);
+}
+
+Result<bool> EngineImpl::receive_messages() {
   bool heard = false;
   for (;;) {
     Result<std::optional<Message>> message = control_.receive();
     if (!message) return failure(std::move(message));
     if (!*message) return heard;
     heard = true;
-    if (Status handled = on_message(**message, next); !handled) return failure(std::move(handled));
+    if (Status handled = on_message(**message); !handled) return failure(std::move(handled));
   }
 }
 
-Status EngineImpl::on_message(const Message& message, Forward next) {
+Status EngineImpl::on_message(const Message& message) {
   switch (message.kind) {
     case MessageKind::agreement:
     case MessageKind::vote:
     case MessageKind::acknowledgement:
       return coordinator_.on_message(message);
     case MessageKind::propose:
-      proposal_ = message;  // Answered once a program is begun here.
-      has_answered_ = false;
-      return {};
+      return on_proposal(message);
     default:
       break;
   }
   if (!proposal_ || message.attempt != proposal_->attempt) return {};  // Of an attempt that is over here.
   switch (message.kind) {
     case MessageKind::start:
-      return on_start(next);
+      return on_start();
     case MessageKind::decision:
       return on_decision(message);
     case MessageKind::release:
@@ -255,6 +279,15 @@ Status EngineImpl::on_message(const Message& message, Forward next) {
   }
 }
 
+/// Answered once a program is begun here. An older one than the newest seen was overtaken.
+Status EngineImpl::on_proposal(const Message& message) {
+  if (message.attempt <= newest_attempt_) return {};
+  newest_attempt_ = message.attempt;
+  proposal_ = message;
+  has_answered_ = false;
+  return {};
+}
+
 Status EngineImpl::answer_proposal() {
   has_answered_ = true;
   const bool same = proposal_->program_hash == program_->hash && proposal_->epoch == epoch().value() &&
@@ -262,11 +295,11 @@ Status EngineImpl::answer_proposal() {
   return send(MessageKind::agreement, same, Errc::version_mismatch, 0);
 }
 
-Status EngineImpl::on_start(Forward next) {
+Status EngineImpl::on_start() {
   if (state_ != StepState::proposed) return {};
   const std::size_t need = StageRun::staging_need(step(), topology_, channel_->rank(), store_);
   const auto block = staging_.allocate(need);
-  if (!block) return vote(false, Errc::unavailable, next);  // Staging is still quarantined.
+  if (!block) return vote(false, Errc::unavailable);  // Staging is still quarantined.
   run_staging_ = *block;
   const Tag tag{static_cast<std::uint32_t>(1 + proposal_->attempt % channel_->capabilities().max_tag)};
   run_ = std::make_unique<StageRun>(StageRun::Context{*channel_, store_, topology_, tag}, step(), *block);
@@ -274,12 +307,12 @@ Status EngineImpl::on_start(Forward next) {
   return {};
 }
 
-Result<bool> EngineImpl::stage(Forward next, Clock::time_point until) {
+Result<bool> EngineImpl::stage(Clock::time_point until) {
   Result<bool> worked = run_->progress(clock_, until);
   if (worked && !run_->is_complete()) return worked;
   Status ready = worked ? prepare_commit() : failure(std::move(worked));
   if (!ready) cause_ = ready.error();
-  Status voted = vote(ready.has_value(), ready ? Errc::ok : ready.error().code, next);
+  Status voted = vote(ready.has_value(), ready ? Errc::ok : ready.error().code);
   if (!voted) return failure(std::move(voted));
   return true;
 }
@@ -294,9 +327,9 @@ Status EngineImpl::prepare_commit() {
   return {};
 }
 
-Status EngineImpl::vote(bool yes, Errc reason, Forward next) {
+Status EngineImpl::vote(bool yes, Errc reason) {
   has_voted_yes_ = yes;
-  hold_ = Forward{next.value() + options_.hold_forwards};
+  hold_ = Forward{first_unbegun_.value() + options_.hold_forwards};
   enter(StepState::staged);
   return send(MessageKind::vote, yes, reason, hold_.value());
 }
@@ -310,8 +343,11 @@ Status EngineImpl::on_decision(const Message& message) {
     }
     return {};
   }
-  if (!owes_decision())
-    return fail_in_doubt(step_error(Errc::corrupt, "told to commit without having voted yes"));
+  if (state_ == StepState::draining || state_ == StepState::committed) return {};  // Said twice.
+  if (!owes_decision()) {
+    Error odd = step_error(Errc::corrupt, "told to commit without having voted yes");
+    return failure(odd.code, std::move(odd.message));
+  }
   commit_forward_ = Forward{message.forward};
   enter(StepState::draining);
   return {};
@@ -322,11 +358,11 @@ Status EngineImpl::commit() {
   if (!stalled_since_) stalled_since_ = clock_.now();
   run_->exchange();
   if (Status verified = run_->verify_exchanged(options_.verify_sample, proposal_->attempt); !verified) {
-    return fail_in_doubt(std::move(verified).error());
+    return verified;
   }
   const Epoch next{epoch().value() + 1};
   if (Status published = publisher_.publish(std::move(*next_table_)); !published) {
-    return fail_in_doubt(std::move(published).error());
+    return published;
   }
   history_.emplace_back(next, std::move(*next_placement_));
   last_commit_ = clock_.now();

@@ -36,12 +36,18 @@ struct Message {
   std::uint64_t attempt = 0;  ///< Grows with every proposal; what belongs to an older one is ignored.
   std::uint64_t epoch = 0;    ///< In service before the step.
   std::uint64_t program_hash = 0;
-  std::uint64_t forward = 0;  ///< Vote: hold. Decision: F.
-  std::uint32_t step = 0;     ///< Index within the program.
-  std::int32_t rank = 0;      ///< The sender.
-  std::uint32_t yes = 0;      ///< Agreement, vote, decision.
-  std::uint32_t reason = 0;   ///< An Errc when not yes.
+  std::uint64_t forward = 0;   ///< Vote: hold. Decision: F.
+  std::uint32_t step = 0;      ///< Index within the program.
+  std::int32_t rank = 0;       ///< The sender.
+  std::uint32_t yes = 0;       ///< Agreement, vote, decision.
+  std::uint32_t reason = 0;    ///< An Errc when not yes.
+  std::uint64_t checksum = 0;  ///< Of all before it; set by `seal`.
 };
-static_assert(std::has_unique_object_representations_v<Message> && sizeof(Message) == 64);
+static_assert(std::has_unique_object_representations_v<Message> && sizeof(Message) == 72);
+
+/// Sets the checksum.
+void seal(Message& message) noexcept;
+/// Whether magic and checksum are right.
+[[nodiscard]] bool is_intact(const Message& message) noexcept;
 
 }  // namespace trimtab

@@ -195,8 +195,9 @@ bool StageRun::is_quiet() {
   const auto settle = [&](auto& item) {
     if (item->state != ItemState::posted) return;
     Result<Progress> progress = context_.channel.poll(item->ticket, nanoseconds(0));
+    // A failed poll has ended its ticket; but a leg with a lost peer stays posted until it is cancelled.
     const bool is_terminal =
-        !progress || *progress != Progress::pending;  // A failed poll has ended its ticket.
+        progress ? *progress != Progress::pending : progress.error().code != Errc::peer_lost;
     if (is_terminal) item->state = ItemState::done;
     quiet = quiet && is_terminal;
   };

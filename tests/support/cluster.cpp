@@ -151,14 +151,29 @@ void Cluster::begin(const Placement& to) {
 void Cluster::tick() {
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
     RankState& rank = *ranks_[r];
-    const Result<Admission> admission = rank.engine->advance(rank.next, std::chrono::milliseconds(1));
+    if (rank.has_stopped) continue;
+    const auto stop = [&](const Error& error) {
+      errors_[r] = error.message;
+      rank.has_stopped = true;
+      rank.lease.reset();
+    };
+    constexpr auto budget = std::chrono::milliseconds(1);
+    if (rank.lease) {
+      if (Status progressed = rank.engine->progress(budget); !progressed) stop(progressed.error());
+      continue;
+    }
+    const Result<Admission> admission = rank.engine->advance(next_, budget);
     if (!admission) {
-      errors_[r] = admission.error().message;
+      stop(admission.error());
     } else if (*admission == Admission::go) {
-      served_[r].push_back(rank.publisher.identity().epoch);
-      rank.next = rank.next.next();
+      rank.lease.emplace(rank.reader.acquire());
+      served_[r].push_back((*rank.lease)->identity().epoch);
     }
   }
+  const auto has_begun = [](const auto& rank) { return rank->has_stopped || rank->lease; };
+  if (!std::ranges::all_of(ranks_, has_begun)) return;
+  for (auto& rank : ranks_) rank->lease.reset();
+  next_ = next_.next();
 }
 
 bool Cluster::run_until_idle(Clock::duration per_tick, int max_ticks) {

@@ -13,6 +13,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -53,8 +54,8 @@ class Cluster {
   [[nodiscard]] Program make_program(const Placement& to) const;
   /// Begins the program that leads to `to` on every rank.
   void begin(const Placement& to);
-  /// One `advance` on each rank in rank order, with the rank's own next forward, then lets each admitted rank
-  /// finish that forward.
+  /// One `advance` on each rank that is between forwards, in rank order; admitted ranks begin the forward
+  /// under a lease. A forward is collective: it ends once every rank that still serves has begun it.
   void tick();
   /// Ticks until all are idle, at most `max_ticks` times, letting `per_tick` pass on the clock each time.
   /// False when they are not.
@@ -76,18 +77,21 @@ class Cluster {
  private:
   struct RankState {
     RankState(std::int32_t num_layers, IdRange<SlotId> slots, RoutingTable table)
-        : weights(num_layers, slots), publisher(std::move(table)) {}
+        : weights(num_layers, slots), publisher(std::move(table)), reader(publisher.make_reader()) {}
 
     GuardedWeights weights;
     TablePublisher publisher;
+    TableReader reader;
+    std::optional<TableLease> lease;  ///< While a forward runs.
     std::unique_ptr<Engine> engine;
-    Forward next;
+    bool has_stopped = false;
   };
 
   Topology topology_;
   EngineOptions options_;
   VirtualClock clock_;
   std::vector<std::unique_ptr<RankState>> ranks_;
+  Forward next_;
   std::vector<std::vector<Epoch>> served_;
   std::vector<std::string> errors_;
 };

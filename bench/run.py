@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs every benchmark program, prints one table under its machine line, and keeps it in bench/results/."""
+import argparse
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import machine
+import table
+
+RESULTS = pathlib.Path(__file__).resolve().parent / "results"
+
+
+def run_program(program, options):
+    """The program's rows. Repetitions of its benchmarks are interleaved, so that drift meets all alike."""
+    with tempfile.NamedTemporaryFile(suffix=".json") as report:
+        command = [
+            program,
+            f"--benchmark_repetitions={options.repetitions}",
+            f"--benchmark_min_time={options.min_time}",
+            f"--benchmark_filter={options.filter}",
+            "--benchmark_enable_random_interleaving=true",
+            f"--benchmark_out={report.name}",
+            "--benchmark_out_format=json",
+        ]
+        print(f"bench: running {pathlib.Path(program).name}", file=sys.stderr, flush=True)
+        done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        if done.returncode != 0:
+            raise table.BadRun(f"{program} ended with status {done.returncode}: {done.stderr.strip()}")
+        text = report.read().decode()
+    return table.rows_of(json.loads(text)) if text else []
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", type=pathlib.Path, required=True, help="build folder of the release preset")
+    parser.add_argument("--repetitions", type=int, default=table.MIN_REPETITIONS)
+    parser.add_argument("--min-time", type=float, default=0.05, help="seconds of one repetition")
+    parser.add_argument("--filter", default=".", help="regular expression over benchmark names")
+    options = parser.parse_args()
+
+    programs = (options.build / "bench/programs.txt").read_text().split()
+    try:
+        rows = [row for program in programs for row in run_program(program, options)]
+    except table.BadRun as bad:
+        sys.exit(f"bench: {bad}")
+    if not rows:
+        sys.exit(f"bench: no benchmark matches '{options.filter}'")
+
+    described = machine.describe(options.build)
+    text = table.markdown(rows, machine.line(described))
+    RESULTS.mkdir(exist_ok=True)
+    stem = RESULTS / f"{described['date']}-{described['commit']}"
+    document = {"schema": "trimtab.bench/1", "machine": described, "benchmarks": rows}
+    stem.with_suffix(".json").write_text(json.dumps(document, indent=1) + "\n")
+    stem.with_suffix(".md").write_text(text)
+    print(text)
+    print(f"bench: kept as {stem}.json and .md", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

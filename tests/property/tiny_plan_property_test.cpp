@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Against every placement there is, for up to 4 experts in 6 slots on 3 ranks.
+#include <trimtab/plan/planner.hpp>
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "brute_force.hpp"
+#include "plan/bound.hpp"
+#include "plan/replicate.hpp"
+#include "plan/row.hpp"
+#include "plan_cases.hpp"
+#include "support/plan_checks.hpp"
+
+namespace trimtab::test {
+namespace {
+
+constexpr double rounding = 1e-12;
+constexpr double infinity = std::numeric_limits<double>::infinity();
+
+PlanCase draw_tiny_case() {
+  PlanCase drawn = draw_case({.layers = 1,
+                              .nodes = 2,
+                              .ranks_per_node = 3,
+                              .slots_per_rank = 4,
+                              .groups_per_node = 2,
+                              .experts_per_group = 4});
+  RC_PRE(is_feasible(drawn) && drawn.loads.num_experts() <= 4);
+  RC_PRE(drawn.topology.num_slots() <= 6 && drawn.topology.num_ranks() <= 3);
+  return drawn;
+}
+
+Region whole(const PlanCase& drawn) {
+  Region region{{}, usable_ranks(drawn.topology)};
+  for (ExpertId e : ids<ExpertId>(drawn.loads.num_experts())) region.experts.push_back(e);
+  return region;
+}
+
+/// Over all rows that keep the locality of the case, second copies and vacant slots allowed.
+double least_pressure(const PlanCase& drawn, bool by_group) {
+  double least = infinity;
+  for_each_row(drawn.loads.num_experts(), drawn.topology, [&](std::span<const ExpertId> row) {
+    if (by_group &&
+        !keeps_groups_together(row, drawn.loads.num_experts(), drawn.options.num_groups, drawn.topology)) {
+      return;
+    }
+    least = std::min(least, max_pressure(drawn.loads.layer(LayerId{0}), row, drawn.topology));
+  });
+  return least;
+}
+
+RC_GTEST_PROP(TinyPlan, LiesBetweenOptimumAndBound, ()) {
+  const PlanCase drawn = draw_tiny_case();
+  const Plan plan = plan_of(drawn.loads, drawn.topology, drawn.options);
+  RC_PRE(!plan.layers[0].is_dense);
+  const double mean = drawn.loads.total(LayerId{0}) / drawn.topology.total_speed();
+  const double optimum = least_pressure(drawn, is_by_group(drawn)) / mean;
+  RC_CLASSIFY(is_by_group(drawn), "by group");
+  RC_CLASSIFY(plan.layers[0].imbalance <= optimum * (1.0 + rounding), "optimal");
+  RC_CLASSIFY(plan.layers[0].bound >= optimum * (1.0 - rounding), "bound is exact");
+  RC_ASSERT(plan.layers[0].bound <= optimum * (1.0 + rounding));
+  RC_ASSERT(plan.layers[0].imbalance >= optimum * (1.0 - rounding));
+}
+
+// The report clamps its bound to the imbalance reached; the bound itself must not need that.
+RC_GTEST_PROP(TinyPlan, BoundIsBelowTheOptimumUnclamped, ()) {
+  const PlanCase drawn = draw_tiny_case();
+  const double bound = pressure_bound(drawn.loads.layer(LayerId{0}), whole(drawn), drawn.topology);
+  RC_ASSERT(bound <= least_pressure(drawn, false) * (1.0 + rounding));
+}
+
+RC_GTEST_PROP(TinyPlan, CountsHaveTheSmallestPossibleLargestReplica, ()) {
+  const PlanCase drawn = draw_tiny_case();
+  const auto loads = drawn.loads.layer(LayerId{0});
+  const auto counts = count_replicas(loads, whole(drawn), drawn.topology);
+  double largest = 0.0;
+  for (std::size_t e = 0; e < loads.size(); ++e) largest = std::max(largest, loads[e] / counts[e]);
+  double least = infinity;
+  for_each_row(drawn.loads.num_experts(), drawn.topology, [&](std::span<const ExpertId> row) {
+    if (has_no_duplicates(row, drawn.topology))
+      least = std::min(least, max_share(loads, row, drawn.topology));
+  });
+  RC_ASSERT(std::abs(largest - least) <= rounding * least);
+}
+
+}  // namespace
+}  // namespace trimtab::test
