@@ -6,8 +6,10 @@
 
 #include <sys/mman.h>
 
+#include <array>
 #include <cstdio>
 #include <limits>
+#include <string>
 
 // A program of its own: one process per rank, started by mpiexec, all running the same tests in the same
 // order.
@@ -59,15 +61,16 @@ TEST(MpiTransport, RefusesMessageLargerThanMpiCanCount) {
 class FailuresOnly final : public testing::EmptyTestEventListener {
  public:
   explicit FailuresOnly(Rank rank) : rank_(rank) {}
+  void OnTestStart(const testing::TestInfo& test) override { test_ = test.name(); }
   void OnTestPartResult(const testing::TestPartResult& part) override {
     if (!part.failed()) return;
-    const testing::TestInfo* const test = testing::UnitTest::GetInstance()->current_test_info();
-    std::fprintf(stderr, "rank %d: %s: %s:%d: %s\n", rank_.value(), test != nullptr ? test->name() : "",
+    std::fprintf(stderr, "rank %d: %s: %s:%d: %s\n", rank_.value(), test_.c_str(),
                  part.file_name() != nullptr ? part.file_name() : "", part.line_number(), part.message());
   }
 
  private:
   Rank rank_;
+  std::string test_;  // asked for here, gtest would wait for itself
 };
 
 /// Every rank fails when one did: whatever the launcher makes of exit codes.

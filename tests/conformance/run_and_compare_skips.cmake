@@ -1,19 +1,21 @@
 # Runs COMMAND (tab-separated), the whole suite of BACKEND; fails when it fails, when it ran no test, or when the
 # tests that it skipped are not exactly those that EXPECTED lists for BACKEND.
 string(REPLACE "\t" ";" command "${COMMAND}")
-execute_process(COMMAND ${command} RESULT_VARIABLE exit_code OUTPUT_VARIABLE output ERROR_VARIABLE errors)
+execute_process(COMMAND ${command} --gtest_color=no
+  RESULT_VARIABLE exit_code OUTPUT_VARIABLE output ERROR_VARIABLE errors)
 message("${output}${errors}")
 if(NOT exit_code EQUAL 0)
   message(FATAL_ERROR "${BACKEND}: exit code ${exit_code}")
 endif()
-if(NOT output MATCHES "PASSED  \\] [1-9]")
+string(REGEX REPLACE "[][;]" "" output "${output}")  # they mean something to CMake's lists
+if(NOT output MATCHES "PASSED +[1-9]")
   message(FATAL_ERROR "${BACKEND}: no test ran")
 endif()
 
-string(REGEX MATCHALL "SKIPPED \\] [^ \n]+ \\(" lines "${output}")
+string(REGEX MATCHALL "SKIPPED +[^ \n]+ +\\(" lines "${output}")
 set(skipped "")
 foreach(line IN LISTS lines)
-  string(REGEX REPLACE "SKIPPED \\] ([^ ]+) .*" "\\1" test "${line}")
+  string(REGEX REPLACE "SKIPPED +([^ ]+) .*" "\\1" test "${line}")
   list(APPEND skipped ${test})
 endforeach()
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <ostream>
 #include <string>
 
 namespace trimtab::test {
@@ -27,6 +28,10 @@ class TransportFixture {
 struct ConformanceParam {
   std::function<std::unique_ptr<TransportFixture>()> make;
   std::int32_t num_ranks = 1;
+
+  friend void PrintTo(const ConformanceParam& param, std::ostream* out) {
+    *out << param.num_ranks << " ranks";
+  }
 };
 
 /// The suite. A back-end registers with INSTANTIATE_TEST_SUITE_P, once per program, and names its tests by

@@ -16,9 +16,9 @@ namespace trimtab::test {
 /// Which legs a fault means; what is not set matches any.
 struct LegMatcher {
   Side side = Side::send;
-  std::optional<Rank> peer{};
-  std::optional<Tag> tag{};
-  std::optional<std::size_t> size_bytes{};
+  std::optional<Rank> peer = std::nullopt;
+  std::optional<Tag> tag = std::nullopt;
+  std::optional<std::size_t> size_bytes = std::nullopt;
 
   [[nodiscard]] bool matches(const Leg& leg) const noexcept;
 };

@@ -23,6 +23,16 @@ std::uint32_t max_tag_of(MPI_Comm comm) {
   return is_set != 0 ? static_cast<std::uint32_t>(*limit) : least_by_the_standard;
 }
 
+std::uint64_t key_of(int source, int tag) {
+  return (static_cast<std::uint64_t>(source) << 32) | static_cast<std::uint32_t>(tag);
+}
+
+std::size_t size_of(const MPI_Status& message) {
+  int size = 0;
+  MPI_Get_count(&message, MPI_BYTE, &size);
+  return static_cast<std::size_t>(size);
+}
+
 Status check_sizes(std::span<const Leg> legs) {
   for (std::size_t i = 0; i < legs.size(); ++i) {
     if (legs[i].memory.size() > max_message_bytes) {
@@ -69,23 +79,27 @@ Result<Ticket> MpiEnd::post(std::span<const Leg> legs) {
   Posted& posted = tickets_[last_ticket_];
   posted.legs.assign(legs.begin(), legs.end());
   posted.requests.assign(legs.size(), MPI_REQUEST_NULL);
-  for (std::size_t i = 0; i < legs.size(); ++i) {
-    // A leg that MPI refuses does not undo those before it: the ticket reports it when they are through.
-    if (const int code = start(legs[i], comm_, posted.requests[i]); code == MPI_SUCCESS) {
-      ++posted.num_open;
-    } else if (!posted.error) {
-      posted.error = Error{Errc::internal, mpi_message("MPI_Isend or MPI_Irecv", code)};
-    }
-  }
+  posted.num_open = legs.size();
+  for (std::size_t i = 0; i < legs.size(); ++i) start(posted, i);
   return last_ticket_;
 }
 
-int MpiEnd::start(const Leg& leg, MPI_Comm comm, MPI_Request& request) {
-  const auto size = static_cast<int>(leg.memory.size());
+void MpiEnd::start(Posted& posted, std::size_t index) {
+  const Leg& leg = posted.legs[index];
   const auto tag = static_cast<int>(leg.tag.value());
-  return leg.side == Side::send
-             ? MPI_Isend(leg.memory.data(), size, MPI_BYTE, leg.peer.value(), tag, comm, &request)
-             : MPI_Irecv(leg.memory.data(), size, MPI_BYTE, leg.peer.value(), tag, comm, &request);
+  if (leg.side == Side::receive) {
+    awaited_[key_of(leg.peer.value(), tag)].push_back({&posted, index});
+    return;
+  }
+  const int code = MPI_Isend(leg.memory.data(), static_cast<int>(leg.memory.size()), MPI_BYTE,
+                             leg.peer.value(), tag, comm_, &posted.requests[index]);
+  // A leg that MPI refuses does not undo those before it: the ticket tells when they are through.
+  if (code != MPI_SUCCESS) fail(posted, {Errc::internal, mpi_message("MPI_Isend", code)});
+}
+
+void MpiEnd::fail(Posted& posted, Error error) {
+  --posted.num_open;
+  if (!posted.error) posted.error = std::move(error);
 }
 
 Result<Progress> MpiEnd::poll(Ticket ticket, std::chrono::nanoseconds budget) {
@@ -103,10 +117,50 @@ void MpiEnd::advance_until(Posted& posted, std::chrono::nanoseconds budget) {
   constexpr int num_spins = 50;  // then ranks that share this core are let run
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0;; ++i) {
+    match_arrivals();
     advance(posted);
     if (posted.num_open == 0 || std::chrono::steady_clock::now() - begin >= budget) return;
     if (i >= num_spins) sched_yield();
   }
+}
+
+void MpiEnd::match_arrivals() {
+  while (!awaited_.empty()) {
+    int has_arrived = 0;
+    MPI_Status first{};
+    MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &has_arrived, &first);
+    if (has_arrived == 0) return;
+    const auto queue = awaited_.find(key_of(first.MPI_SOURCE, first.MPI_TAG));
+    if (queue != awaited_.end()) {
+      if (!match_oldest(queue)) return;
+      continue;
+    }
+    // Nobody waits for the first that came, and it hides the others.
+    for (auto next = awaited_.begin(); next != awaited_.end();) match_oldest(next++);
+    return;
+  }
+}
+
+bool MpiEnd::match_oldest(Awaited::iterator queue) {
+  const Awaiting oldest = queue->second.front();
+  const Leg& leg = oldest.posted->legs[oldest.leg];
+  int has_arrived = 0;
+  MPI_Message message = MPI_MESSAGE_NULL;
+  MPI_Status status{};
+  MPI_Improbe(leg.peer.value(), static_cast<int>(leg.tag.value()), comm_, &has_arrived, &message, &status);
+  if (has_arrived == 0) return false;
+  queue->second.pop_front();
+  if (queue->second.empty()) awaited_.erase(queue);
+  receive(*oldest.posted, oldest.leg, message, size_of(status));
+  return true;
+}
+
+void MpiEnd::receive(Posted& posted, std::size_t index, MPI_Message message, std::size_t size_bytes) {
+  std::span<std::byte> memory = posted.legs[index].memory;
+  if (size_bytes > memory.size()) memory = posted.too_large[index] = Memory(size_bytes);
+  const int code =
+      MPI_Imrecv(memory.data(), static_cast<int>(size_bytes), MPI_BYTE, &message, &posted.requests[index]);
+  if (code != MPI_SUCCESS) fail(posted, {Errc::internal, mpi_message("MPI_Imrecv", code)});
 }
 
 void MpiEnd::advance(Posted& posted) {
@@ -119,31 +173,23 @@ void MpiEnd::advance(Posted& posted) {
   int num_complete = 0;
   const int code = MPI_Testsome(static_cast<int>(size), posted.requests.data(), &num_complete,
                                 indices_.data(), statuses_.data());
-  for (int i = 0; i < num_complete; ++i) {  // MPI_UNDEFINED is negative
-    const MPI_Status& status = statuses_[static_cast<std::size_t>(i)];
-    complete(posted, static_cast<std::size_t>(indices_[static_cast<std::size_t>(i)]), status,
-             code == MPI_SUCCESS ? MPI_SUCCESS : status.MPI_ERROR);
+  for (int i = 0; i < num_complete; ++i) {  // MPI_UNDEFINED, when all are awaited, is negative
+    const auto at = static_cast<std::size_t>(i);
+    complete(posted, static_cast<std::size_t>(indices_[at]),
+             code == MPI_SUCCESS ? MPI_SUCCESS : statuses_[at].MPI_ERROR);
   }
 }
 
-void MpiEnd::complete(Posted& posted, std::size_t index, const MPI_Status& status, int code) {
-  --posted.num_open;
+void MpiEnd::complete(Posted& posted, std::size_t index, int code) {
   MPI_Request& request = posted.requests[index];
   if (request != MPI_REQUEST_NULL) MPI_Request_free(&request);  // some versions keep a request that failed
   if (code != MPI_SUCCESS) {
-    int error_class = MPI_SUCCESS;
-    MPI_Error_class(code, &error_class);
-    const Leg& leg = posted.legs[index];
-    if (!posted.error) {
-      posted.error = error_class == MPI_ERR_TRUNCATE
-                         ? message_too_large(leg, static_cast<std::size_t>(status._ucount))
-                         : Error{Errc::internal, mpi_message("MPI_Testsome", code)};
-    }
-    return;
+    fail(posted, {Errc::internal, mpi_message("MPI_Testsome", code)});
+  } else if (const auto found = posted.too_large.find(index); found != posted.too_large.end()) {
+    fail(posted, message_too_large(posted.legs[index], found->second.size()));
+  } else {
+    --posted.num_open;
   }
-  int was_cancelled = 0;
-  MPI_Test_cancelled(&status, &was_cancelled);
-  posted.is_cancelled = posted.is_cancelled || was_cancelled != 0;
 }
 
 Error MpiEnd::unknown(Ticket ticket) const {
@@ -153,15 +199,20 @@ Error MpiEnd::unknown(Ticket ticket) const {
 }
 
 void MpiEnd::cancel(Ticket ticket) noexcept {
-  if (const auto found = tickets_.find(ticket); found != tickets_.end()) cancel_receives(found->second);
+  if (const auto found = tickets_.find(ticket); found != tickets_.end()) cancel(found->second);
 }
 
 // Sends are left to finish: Open MPI cannot cancel them, and the standard has dropped it.
-void MpiEnd::cancel_receives(Posted& posted) noexcept {
-  for (std::size_t i = 0; i < posted.requests.size(); ++i) {
-    if (posted.legs[i].side == Side::receive && posted.requests[i] != MPI_REQUEST_NULL) {
-      MPI_Cancel(&posted.requests[i]);
-    }
+void MpiEnd::cancel(Posted& posted) noexcept {
+  for (const Leg& leg : posted.legs) {
+    if (leg.side != Side::receive) continue;
+    const auto queue = awaited_.find(key_of(leg.peer.value(), static_cast<int>(leg.tag.value())));
+    if (queue == awaited_.end()) continue;
+    const std::size_t num_given_up =
+        std::erase_if(queue->second, [&](const Awaiting& waiting) { return waiting.posted == &posted; });
+    posted.num_open -= num_given_up;
+    posted.is_cancelled = posted.is_cancelled || num_given_up > 0;
+    if (queue->second.empty()) awaited_.erase(queue);
   }
 }
 
@@ -175,8 +226,7 @@ Result<std::unique_ptr<Transport>> MpiEnd::open_channel() {
 void MpiEnd::close() noexcept {
   if (is_closed_) return;
   is_closed_ = true;
-  if (!is_mpi_live()) return;
-  for (auto& [ticket, posted] : tickets_) cancel_receives(posted);
+  for (auto& [ticket, posted] : tickets_) cancel(posted);
 }
 
 bool MpiEnd::advance_all() {
@@ -189,21 +239,24 @@ bool MpiEnd::advance_all() {
 }
 
 // A send that nobody will receive never finishes once it is larger than MPI's eager limit, and it cannot be
-// cancelled. So every end, once closed, takes what still comes and drops it.
+// cancelled. So every end, once closed, takes what still comes and drops it, one message after the other.
 void MpiEnd::discard_arrivals() {
+  int is_through = 0;
+  MPI_Test(&discard_, &is_through, MPI_STATUS_IGNORE);
+  if (is_through == 0) return;
   int has_arrived = 0;
   MPI_Message message = MPI_MESSAGE_NULL;
-  MPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &has_arrived, &message, MPI_STATUS_IGNORE);
+  MPI_Status status{};
+  MPI_Improbe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm_, &has_arrived, &message, &status);
   if (has_arrived == 0) return;
-  MPI_Request request = MPI_REQUEST_NULL;
-  MPI_Imrecv(nullptr, 0, MPI_BYTE, &message, &request);  // no memory: MPI drops what does not fit
-  discards_.push_back(request);
+  discarded_.resize(size_of(status));
+  MPI_Imrecv(discarded_.data(), static_cast<int>(discarded_.size()), MPI_BYTE, &message, &discard_);
 }
 
 void MpiEnd::join() noexcept {
   close();
   if (comm_ == MPI_COMM_NULL || !is_mpi_live()) return;
-  // When every rank has come here and no send is under way any more, the channel is empty.
+  // When every rank has come here and none has a send under way, the channel is empty.
   while (!advance_all()) {
     discard_arrivals();
     sched_yield();
@@ -215,7 +268,7 @@ void MpiEnd::join() noexcept {
     MPI_Test(&all_are_here, &are_here, MPI_STATUS_IGNORE);
     sched_yield();
   }
-  for (MPI_Request& request : discards_) MPI_Wait(&request, MPI_STATUS_IGNORE);
+  MPI_Wait(&discard_, MPI_STATUS_IGNORE);
   MPI_Comm_free(&comm_);
 }
 
