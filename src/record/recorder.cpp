@@ -2,6 +2,8 @@
 #include <trimtab/core/assert.hpp>
 #include <trimtab/record/recorder.hpp>
 
+#include "slot_counts.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,37 +14,14 @@ namespace {
 
 constexpr std::size_t num_contexts = 4;
 
-SlotCounts make_zero(std::int32_t num_layers, std::int32_t num_slots) {
-  const auto layers = static_cast<std::size_t>(num_layers);
-  SlotCounts window;
-  window.num_layers = num_layers;
-  window.num_slots = num_slots;
-  window.counts.resize(layers * static_cast<std::size_t>(num_slots));
-  window.expected.resize(layers);
-  return window;
-}
-
-/// Adds `from` to `to` and leaves it all zero. Layers that were not recorded are skipped.
-void drain_into(SlotCounts& to, SlotCounts& from) {
-  const auto width = static_cast<std::size_t>(from.num_slots);
-  for (std::size_t layer = 0; layer < from.expected.size(); ++layer) {
-    if (from.expected[layer] == 0) continue;
-    to.expected[layer] += std::exchange(from.expected[layer], 0);
-    const auto source = std::span(from.counts).subspan(layer * width, width);
-    const auto target = std::span(to.counts).subspan(layer * width, width);
-    for (std::size_t slot = 0; slot < width; ++slot) target[slot] += source[slot];
-    std::fill(source.begin(), source.end(), 0);
-  }
-}
-
-/// Accepts `no_slot`. The first pass has no early exit, so that it is vectorised.
+/// Accepts `no_slot`. The first pass has no early exit and sums words, so that it is vectorised.
 Status check_slots(LayerId layer, std::span<const SlotId> slots, std::int32_t num_slots) {
   const auto is_bad = [limit = static_cast<std::uint32_t>(num_slots)](SlotId slot) {
     return static_cast<std::uint32_t>(slot.value()) + 1U > limit;
   };
-  bool any_bad = false;
-  for (SlotId slot : slots) any_bad |= is_bad(slot);
-  if (!any_bad) return {};
+  std::uint32_t any_bad = 0;
+  for (SlotId slot : slots) any_bad |= static_cast<std::uint32_t>(is_bad(slot));
+  if (any_bad == 0) return {};
   const auto bad = std::find_if(slots.begin(), slots.end(), is_bad);
   return failure(Errc::invalid_argument,
                  fmt::format("layer {}, index {}: slot {} is not in 0..{}", layer.value(),

@@ -35,7 +35,7 @@ class Router {
   std::int32_t num_experts_;
   Rank rank_;
   std::optional<TableIdentity> identity_;  ///< Counters belong to this table.
-  std::vector<std::uint32_t> next_;        ///< [layers][experts]: replica that takes the next assignment.
+  std::vector<std::uint32_t> turns_;       ///< [layers][experts]: place in the table that takes the next one.
 };
 
 }  // namespace trimtab

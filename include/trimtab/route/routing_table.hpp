@@ -39,14 +39,29 @@ class RoutingTable {
     return std::span(slots_).subspan(first_replica_[row], first_replica_[row + 1] - first_replica_[row]);
   }
 
+  /// One layer, laid out for a loop over assignments: the replicas of expert e are `slots[first[e]]` to
+  /// `slots[first[e + 1] - 1]`, and the replica after place i in its expert's ring is at place `after[i]`.
+  struct LayerView {
+    std::span<const std::uint32_t> first;  ///< [experts + 1]
+    std::span<const SlotId> slots;         ///< Of all layers.
+    std::span<const std::uint32_t> after;  ///< Of all layers.
+  };
+  [[nodiscard]] LayerView layer(LayerId layer) const noexcept {
+    const auto width = static_cast<std::size_t>(num_experts_);
+    return {std::span(first_replica_).subspan(layer.index() * width, width + 1), slots_, after_};
+  }
+
  private:
   RoutingTable(std::int32_t num_layers, std::int32_t num_experts, TableIdentity identity);
+  /// Appends the live slots of the next expert; there must be one.
+  void add_row(std::span<const SlotId> replicas, const Topology& topology);
 
   std::int32_t num_layers_;
   std::int32_t num_experts_;
   TableIdentity identity_;
   std::vector<std::uint32_t> first_replica_;  ///< [layers * experts + 1]
   std::vector<SlotId> slots_;
+  std::vector<std::uint32_t> after_;  ///< Beside slots_: the next place in the ring.
 };
 
 }  // namespace trimtab

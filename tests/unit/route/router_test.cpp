@@ -196,7 +196,7 @@ TEST(Router, NeverChoosesASlotOfADeadRank) {
 // Two tables must not bear one identity; should it happen all the same, no look-up leaves an expert's slots.
 TEST(Router, StaysInsideAnExpertsSlotsWhenIdentitiesClash) {
   const Placement wide = make_placement(2, {{0, 0, 0, 0, 1}});
-  const Placement narrow = make_placement(2, {{0, 1, 1, 1, 1}});
+  const Placement narrow = make_placement(2, {{1, 0, 1, 1, 1}});
   Router router(1, 2, Rank{0});
   for (int i = 0; i < 8; ++i) {
     dispatch(router, make_table(wide, 1), layer0, {ExpertId{0}, ExpertId{1}});
