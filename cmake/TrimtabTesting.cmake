@@ -1,6 +1,5 @@
 find_package(fmt REQUIRED)
 find_package(GTest REQUIRED)
-find_package(fmt REQUIRED)
 include(GoogleTest)
 
 # trimtab_add_test(NAME SOURCES a_test.cpp … [LIBRARIES lib …] [LABELS label …])

@@ -7,6 +7,16 @@ namespace trimtab {
 
 using std::chrono::nanoseconds;
 
+namespace {
+
+/// A peer that is gone is silent. What its silence means, deadlines decide.
+template <class T>
+bool is_lost_peer(const Result<T>& result) {
+  return !result && result.error().code == Errc::peer_lost;
+}
+
+}  // namespace
+
 ControlChannel::ControlChannel(Transport& channel, std::vector<Rank> members)
     : channel_(channel), members_(std::move(members)) {}
 
@@ -30,6 +40,7 @@ Status ControlChannel::send(Rank to, Message message) {
   auto outgoing = std::make_unique<Outgoing>(Outgoing{{}, message});
   const Leg leg = send_leg(to, tag, std::as_bytes(std::span(&outgoing->message, 1)));
   Result<Ticket> ticket = channel_.post(std::span(&leg, 1));
+  if (is_lost_peer(ticket)) return {};
   if (!ticket) return failure(std::move(ticket));
   outgoing->ticket = *ticket;
   outgoing_.push_back(std::move(outgoing));
@@ -52,6 +63,7 @@ Result<std::optional<Message>> ControlChannel::receive() {
   }
   for (const auto& mailbox : mailboxes_) {
     Result<Progress> progress = channel_.poll(mailbox->ticket, nanoseconds(0));
+    if (is_lost_peer(progress)) continue;
     if (!progress) return failure(std::move(progress));
     if (*progress == Progress::pending) continue;
     if (*progress == Progress::cancelled) return failure(Errc::closed, "the migration channel was closed");
@@ -74,8 +86,8 @@ Status ControlChannel::post_receive(Mailbox& mailbox) {
 Status ControlChannel::reap_sent() {
   for (std::size_t i = 0; i < outgoing_.size();) {
     Result<Progress> progress = channel_.poll(outgoing_[i]->ticket, nanoseconds(0));
-    if (!progress) return failure(std::move(progress));
-    if (*progress == Progress::pending) {
+    if (!progress && !is_lost_peer(progress)) return failure(std::move(progress));
+    if (!progress || *progress == Progress::pending) {
       ++i;
     } else {
       outgoing_.erase(outgoing_.begin() + static_cast<std::ptrdiff_t>(i));
