@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "conformance/ends.hpp"
 
-#include <trimtab/core/checksum.hpp>
-
-#include <array>
+#include <algorithm>
+#include <cstring>
 
 namespace trimtab::test {
 
@@ -12,9 +11,10 @@ Bytes pattern(Rank from, Rank to, std::uint32_t message, std::size_t size_bytes)
                     static_cast<std::uint64_t>(to.value()) * 10'007 + message * 101ULL;
   Bytes bytes(size_bytes);
   std::uint64_t state = seed * 0x9e3779b97f4a7c15ULL + 1;
-  for (std::byte& byte : bytes) {
+  for (std::size_t at = 0; at < size_bytes; at += sizeof state) {
     state = state * 6364136223846793005ULL + 1442695040888963407ULL;
-    byte = static_cast<std::byte>(state >> 56);
+    const std::uint64_t word = state ^ (state >> 32);  // the low bits alone repeat soon
+    std::memcpy(bytes.data() + at, &word, std::min(sizeof word, size_bytes - at));
   }
   return bytes;
 }
