@@ -24,8 +24,8 @@ Status check_shapes(const RoutingTable& table, std::int32_t num_layers, std::int
   return {};
 }
 
-/// Accepts `no_expert`. The first pass has no early exit and sums words, so that it is vectorised: on its own
-/// it costs less than undoing a half-dispatched batch would.
+/// Accepts `no_expert`. The first pass has no early exit and sums words, so that it is vectorised. Checking
+/// before anything moves means that nothing has to be undone.
 Status check_experts(LayerId layer, std::span<const ExpertId> experts, std::int32_t num_experts) {
   const auto is_bad = [limit = static_cast<std::uint32_t>(num_experts)](ExpertId expert) {
     return static_cast<std::uint32_t>(expert.value()) + 1U > limit;

@@ -2,6 +2,8 @@
 #include <trimtab/core/assert.hpp>
 #include <trimtab/route/table_publisher.hpp>
 
+#include "protect.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -39,15 +41,7 @@ void TableReader::Release::operator()(Hazard* hazard) const noexcept {
 
 TableLease TableReader::acquire() noexcept {
   TRIMTAB_ASSERT(hazard_->table.load(std::memory_order_relaxed) == nullptr);
-  const RoutingTable* table = publisher_->current_.load(std::memory_order_relaxed);
-  for (;;) {
-    // Both sequentially consistent: either this look sees the publisher's store, or the publisher's
-    // later look at the hazards sees ours.
-    hazard_->table.store(table, std::memory_order_seq_cst);
-    const RoutingTable* const now = publisher_->current_.load(std::memory_order_seq_cst);
-    if (now == table) return TableLease(&hazard_->table, table);
-    table = now;
-  }
+  return TableLease(&hazard_->table, protect(publisher_->current_, hazard_->table));
 }
 
 TablePublisher::TablePublisher(RoutingTable first)

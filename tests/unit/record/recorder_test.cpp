@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <trimtab/record/recorder.hpp>
 
+#include "unit/weights/allocation_count.hpp"
+
 #include <gtest/gtest.h>
 
 #include <array>
@@ -222,6 +224,17 @@ INSTANTIATE_TEST_SUITE_P(
                     BadRecord{"NegativeTokens", layer0, slots_of({0, 1}), -1,
                               "layer 0: -1 valid tokens are not in 0..1 (the rows)"}),
     [](const auto& test) { return test.param.name; });
+
+// sgl-project/sglang#6967: recording and dumping ran out of memory.
+TEST_F(RecorderTest, SteadyCountingAllocatesNothing) {
+  const Slots slots = slots_of({0, 1, 2, 3});
+  const std::size_t before = num_allocations();
+  for (int forward = 0; forward < 10; ++forward) {
+    for (RecordContext context : all_contexts) record(layer0, slots, 1, context);
+    recorder.commit_forward();
+  }
+  EXPECT_EQ(num_allocations(), before);
+}
 
 // Sums over ranks and windows of 1000 steps of 65536 tokens overflowed when they were made in 32 bits.
 TEST(Recorder, WindowsOfOneHotSlotAddUpPastTwoToThe32) {
