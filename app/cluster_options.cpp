@@ -15,16 +15,18 @@ constexpr std::int32_t max_slots = 1 << 20;
 
 void ClusterOptions::add_to(CLI::App& verb) {
   verb.add_option("--ranks", ranks, "Ranks (devices) the experts are spread over")
-      ->check(CLI::Range(1, max_ranks));
+      ->check(in_range(1, max_ranks))
+      ->type_name("N");
   verb.add_option("--nodes", nodes, "Nodes the ranks lie on: node(r) = floor(r * nodes / ranks)")
-      ->check(CLI::Range(1, max_ranks))
+      ->check(in_range(1, max_ranks))
+      ->type_name("N")
       ->capture_default_str();
-  auto* total = verb.add_option("--slots", slots,
-                                "Physical slots per layer, over all ranks; the first ranks get one "
-                                "more when the ranks do not divide them")
-                    ->check(CLI::Range(1, max_slots));
+  auto* total = verb.add_option("--slots", slots, "Physical slots per layer, over all ranks")
+                    ->check(in_range(1, max_slots))
+                    ->type_name("N");
   verb.add_option("--slots-per-rank", slots_per_rank, "Physical slots per layer on each rank")
-      ->check(CLI::Range(1, max_slots))
+      ->check(in_range(1, max_slots))
+      ->type_name("N")
       ->excludes(total);
 }
 

@@ -37,7 +37,7 @@ nlohmann::ordered_json document_of(const GenerateOptions& o) {
 Outcome run_generate(const GenerateArguments& args) {
   if (is_same_file(args.output, args.json)) usage_error("--json", "names the same file as -o");
   Result<std::vector<LoadMatrix>> phases = generate_loads(args.options);
-  if (!phases) usage_error("generate", phases.error().message);
+  if (!phases) usage_error(phases.error().message);
   Outputs outputs;
   if (Status s = outputs.add(args.output, format_loads(*phases)); !s) return failure(std::move(s));
   if (Status s = outputs.add(args.json, document_of(args.options)); !s) return failure(std::move(s));
@@ -46,16 +46,25 @@ Outcome run_generate(const GenerateArguments& args) {
 }
 
 void add_shape_options(CLI::App& verb, GenerateOptions& options) {
-  verb.add_option("--layers", options.num_layers, "Rows, dense ones included")->capture_default_str();
+  verb.add_option("--layers", options.num_layers, "Rows, dense ones included")
+      ->type_name("N")
+      ->capture_default_str();
   verb.add_option("--dense-layers", options.num_dense_layers,
                   "How many of the first rows are dense (all zero)")
+      ->type_name("N")
       ->capture_default_str();
-  verb.add_option("--experts", options.num_experts, "Logical experts per layer")->capture_default_str();
+  verb.add_option("--experts", options.num_experts, "Logical experts per layer")
+      ->type_name("N")
+      ->capture_default_str();
   verb.add_option("--steps", options.num_phases,
                   "Steps; with more than one the file is [steps][layers][experts]")
+      ->type_name("N")
       ->capture_default_str();
-  verb.add_option("--tokens", options.tokens, "Tokens per layer and step")->capture_default_str();
+  verb.add_option("--tokens", options.tokens, "Tokens per layer and step")
+      ->type_name("N")
+      ->capture_default_str();
   verb.add_option("--top-k", options.top_k, "Experts per token; loads of a layer sum to tokens * top-k")
+      ->type_name("N")
       ->capture_default_str();
 }
 
@@ -68,13 +77,21 @@ void add_spread_options(CLI::App& verb, GenerateOptions& options) {
       ->check(CLI::IsMember(&distributions))
       ->option_text("NAME");
   verb.add_option("--sigma", options.sigma, "Standard deviation of the logarithm (lognormal)")
+      ->type_name("N")
       ->capture_default_str();
-  verb.add_option("--exponent", options.exponent, "Exponent of the power law (zipf)")->capture_default_str();
+  verb.add_option("--exponent", options.exponent, "Exponent of the power law (zipf)")
+      ->type_name("N")
+      ->capture_default_str();
   verb.add_option("--outliers", options.num_outliers, "Experts per layer at 10 to 13 times the mean load")
+      ->type_name("N")
       ->capture_default_str();
   verb.add_option("--drift", options.drift, "Change from step to step: 0 none, 1 everything drawn anew")
+      ->type_name("N")
       ->capture_default_str();
-  verb.add_option("--seed", options.seed, "Same seed, same bytes, on every machine")->capture_default_str();
+  verb.add_option("--seed", options.seed, "Same seed, same bytes, on every machine")
+      ->check(CLI::NonNegativeNumber.description(""))
+      ->type_name("N")
+      ->capture_default_str();
 }
 
 }  // namespace
@@ -85,10 +102,10 @@ CLI::App* add_generate_command(CLI::App& app, Outcome& outcome) {
   add_shape_options(*verb, args->options);
   add_spread_options(*verb, args->options);
   verb->add_option("--json", args->json, "Write the parameters as trimtab.generate/1; - is standard output")
-      ->option_text("FILE|-");
+      ->type_name("FILE|-");
   verb->add_option("-o,--output", args->output, "Write the loads; - is standard output")
       ->required()
-      ->option_text("FILE|-");
+      ->type_name("FILE|-");
   verb->callback([args, &outcome] { outcome = run_generate(*args); });
   return verb;
 }

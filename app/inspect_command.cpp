@@ -108,8 +108,8 @@ Outcome run_inspect(const InspectArguments& args) {
   if (!args.cluster.ranks && (args.cluster.num_slots() || !args.placement.empty())) {
     usage_error("--ranks", "is required with --slots and --placement");
   }
-  if (is_same_file(args.json, args.input)) usage_error("--json", "names the file that is read");
-  if (is_same_file(args.json, args.placement)) usage_error("--json", "names the file that is read");
+  if (would_replace(args.json, args.input)) usage_error("--json", "names the file that is read");
+  if (would_replace(args.json, args.placement)) usage_error("--json", "names the file that is read");
   Result<JsonText> text = JsonText::read(args.input, read_progress_bar(args.input));
   if (!text) return failure(std::move(text));
   return find_input_kind(*text) == InputKind::placement ? inspect_placement_file(args, *text)
@@ -122,21 +122,19 @@ CLI::App* add_inspect_command(CLI::App& app, Outcome& outcome) {
   auto args = std::make_shared<InspectArguments>();
   CLI::App* verb =
       app.add_subcommand("inspect", "Show what is in a file of loads or a placement, layer by layer");
-  verb->add_option("FILE", args->input,
-                   "Loads (\"logical_count\") or a placement (\"physical_to_logical_map\"); - "
-                   "reads standard input")
+  verb->add_option("FILE", args->input, "Loads or a placement, told by the key; - reads standard input")
+      ->type_name("FILE|-")
       ->required();
   args->cluster.add_to(*verb);
-  verb->add_option(
-      "--placement", args->placement,
-      "With loads and --ranks: how even this placement makes them, instead of the identity placement "
-      "(slot s holds expert s mod E)");
+  verb->add_option("--placement", args->placement,
+                   "Spread the loads by this placement instead of the identity")
+      ->type_name("FILE");
   verb->add_option("--top", args->top, "List only the N worst layers, worst first")
-      ->check(CLI::Range(1, 1 << 20))
-      ->option_text("N");
+      ->check(in_range(1, 1 << 20))
+      ->type_name("N");
   verb->add_option("--json", args->json,
-                   "Write the document trimtab.inspect/1; - is standard output, without the table")
-      ->option_text("FILE|-");
+                   "Write the document trimtab.inspect/1; - is standard output, in place of the table")
+      ->type_name("FILE|-");
   verb->callback([args, &outcome] { outcome = run_inspect(*args); });
   return verb;
 }

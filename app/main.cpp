@@ -36,12 +36,13 @@ int run(int argc, char** argv) {
   CLI::App app("Keeps the experts of a Mixture-of-Experts service even over its devices.", "trimtab");
   app.footer(exit_status_help());
   app.set_version_flag("--version", "trimtab " TRIMTAB_VERSION);
-  app.require_subcommand(1);
+  app.require_subcommand(0, 1);  // None is told apart below from one that does not exist.
   add_plan_command(app, outcome);
   add_inspect_command(app, outcome);
   add_generate_command(app, outcome);
   try {
     app.parse(argc, argv);
+    if (app.get_subcommands().empty()) usage_error("a verb is required");
   } catch (const CLI::ParseError& result) {
     return report_parse_result(app, result);
   }

@@ -31,10 +31,15 @@ Status Outputs::commit() {
 bool is_same_file(const std::string& a, const std::string& b) {
   if (a.empty() || b.empty()) return false;
   std::error_code error;
+  // Made absolute first: weakly_canonical leaves a relative path to nothing as it is.
   const auto resolved = [&](const std::string& path) {
-    return std::filesystem::weakly_canonical(path, error);
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(path, error), error);
   };
   return resolved(a) == resolved(b) || std::filesystem::equivalent(a, b, error);
+}
+
+bool would_replace(const std::string& output, const std::string& input) {
+  return input != "-" && is_same_file(output, input);
 }
 
 }  // namespace trimtab

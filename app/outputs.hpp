@@ -30,4 +30,7 @@ class Outputs {
 /// True when both paths are given and lead to the same file, or both to standard output.
 [[nodiscard]] bool is_same_file(const std::string& a, const std::string& b);
 
+/// True when writing `output` would replace the file `input`; "-" is never replaced.
+[[nodiscard]] bool would_replace(const std::string& output, const std::string& input);
+
 }  // namespace trimtab

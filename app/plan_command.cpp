@@ -76,10 +76,10 @@ Result<LoadMatrix> only_layers(const LoadMatrix& loads, LayerRange range) {
 }
 
 void check_usage(const PlanArguments& args) {
-  if (!args.cluster.num_slots()) usage_error("--slots", "--slots or --slots-per-rank is required");
+  if (!args.cluster.num_slots()) usage_error("--slots", "is required, or --slots-per-rank");
   if (is_same_file(args.output, args.json)) usage_error("--json", "names the same file as -o");
-  if (is_same_file(args.output, args.loads)) usage_error("-o", "names the file that is read");
-  if (is_same_file(args.json, args.loads)) usage_error("--json", "names the file that is read");
+  if (would_replace(args.output, args.loads)) usage_error("-o", "names the file that is read");
+  if (would_replace(args.json, args.loads)) usage_error("--json", "names the file that is read");
 }
 
 void check_groups(const PlanOptions& options, std::int32_t num_experts, const Topology& topology) {
@@ -146,21 +146,21 @@ void add_planning_options(CLI::App& verb, PlanArguments& args) {
       {"automatic", Locality::automatic}, {"none", Locality::none}, {"group-strict", Locality::group_strict}};
   verb.add_option("--groups", args.options.num_groups,
                   "Expert groups of group-limited routing, equally large")
-      ->check(CLI::Range(1, 1 << 20))
+      ->check(in_range(1, 1 << 20))
+      ->type_name("N")
       ->capture_default_str();
   verb.add_option_function<std::string>(
           "--locality", [&args](const std::string& name) { args.options.locality = localities.at(name); },
-          "automatic, none (any expert on any rank) or group-strict (a group's replicas inside one node). "
-          "automatic is group-strict when --groups > 1 and the nodes divide the groups, else none")
+          "automatic, none or group-strict: whether a group's replicas stay inside one node")
       ->check(CLI::IsMember(&localities))
       ->option_text("NAME");
-  verb.add_option("--layers", args.layers,
-                  "Plan rows A <= row < B only; the others are kept as identity and not listed")
-      ->option_text("A:B");
+  verb.add_option("--layers", args.layers, "Plan rows A to B-1 only; the others stay identity, unlisted")
+      ->type_name("A:B");
   verb.add_flag("--allow-vacant", args.options.allow_vacant,
                 "Leave a slot vacant (-1) rather than put an expert on a rank twice");
   verb.add_option("--threads", args.threads, "Threads to plan with; the plan does not depend on it")
-      ->check(CLI::Range(1, 1024))
+      ->check(in_range(1, 1024))
+      ->type_name("N")
       ->capture_default_str();
 }
 
@@ -170,19 +170,18 @@ CLI::App* add_plan_command(CLI::App& app, Outcome& outcome) {
   auto args = std::make_shared<PlanArguments>();
   CLI::App* verb =
       app.add_subcommand("plan", "Decide how often each expert is replicated and where each copy lies");
-  verb->add_option("LOADS", args->loads,
-                   "JSON file with \"logical_count\": [layers][experts] or [steps][layers][experts]; - reads "
-                   "standard input")
+  verb->add_option("LOADS", args->loads, "JSON file with \"logical_count\"; - reads standard input")
+      ->type_name("FILE|-")
       ->required();
   args->cluster.add_to(*verb);
   verb->get_option("--ranks")->required();
   add_planning_options(*verb, *args);
   verb->add_option("--json", args->json, "Write the document trimtab.plan/1; - is standard output")
-      ->option_text("FILE|-");
+      ->type_name("FILE|-");
   verb->add_option("-o,--output", args->output,
-                   "Write the placement, as SGLang's --init-expert-location takes it; - is standard output")
+                   "Write the placement (SGLang --init-expert-location); - is standard output")
       ->required()
-      ->option_text("PLACEMENT");
+      ->type_name("PLACEMENT");
   verb->callback([args, &outcome] { outcome = run_plan(*args); });
   return verb;
 }
