@@ -43,7 +43,7 @@ int write_through(const std::string& path, std::string_view content) {
 
 std::string resolve_links(const std::string& path) {
   std::error_code error;
-  const fs::path resolved = fs::weakly_canonical(path, error);
+  const fs::path resolved = fs::weakly_canonical(fs::absolute(path, error), error);
   return error || resolved.empty() ? path : resolved.string();
 }
 

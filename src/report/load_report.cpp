@@ -119,16 +119,16 @@ std::vector<std::string> average_cells(const LoadReport& report) {
 Table make_table(bool with_ranks) {
   Table table;
   table.add_column("layer", Table::Align::left);
-  for (const char* header : {"total [assignments]", "mean/expert", "max", "max/mean", "hottest expert"}) {
+  for (const char* header : {"assignments", "per expert", "max", "max/mean", "hottest expert"}) {
     table.add_column(header);
   }
   if (!with_ranks) return table;
-  for (const char* header :
-       {"rank imbalance [max/mean]", "balancedness [mean/max]", "excess [(max-mean)/mean]"}) {
-    table.add_column(header);
-  }
+  for (const char* header : {"imbalance", "balancedness", "excess"}) table.add_column(header);
   return table;
 }
+
+constexpr const char* legend =
+    "rank loads: imbalance = max/mean, balancedness = mean/max, excess = (max-mean)/mean\n";
 
 }  // namespace
 
@@ -160,12 +160,12 @@ std::string load_text(const LoadReport& report, std::optional<std::size_t> top) 
   for (const LayerLoad& layer : selected(report, top)) {
     table.add_row(cells(fmt::format("{}", layer.layer.value()), layer));
   }
-  if (report.layers.empty()) return table.to_string();
+  if (report.layers.empty()) return "no layer carries load\n";
   table.add_rule();
   table.add_row(average_cells(report));
   const LayerLoad& worst = *std::ranges::max_element(report.layers, {}, badness);
   table.add_row(cells(fmt::format("worst ({})", worst.layer.value()), worst));
-  return table.to_string();
+  return table.to_string() + (has_ranks(report) ? legend : "");
 }
 
 }  // namespace trimtab

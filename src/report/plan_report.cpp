@@ -80,6 +80,7 @@ nlohmann::ordered_json plan_document(const Plan& plan, const PlanSummary& summar
 
 std::string plan_text(const Plan& plan, const PlanSummary& summary, const Topology& topology,
                       double plan_ms) {
+  if (summary.layers == 0) return "no layer carries load: the placement is the identity\n";
   std::string text = fmt::format(
       "imbalance  {:.4f} -> {:.4f} (max / mean rank load, mean over {} layers)\n"
       "bound      {:.4f}, gap {:.2f} % (no placement under these options is better than the bound)\n"

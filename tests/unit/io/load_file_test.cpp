@@ -8,6 +8,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -54,6 +55,8 @@ struct BadInput {
   std::string text;
   std::string message;  // Without the path.
 };
+
+void PrintTo(const BadInput& bad, std::ostream* out) { *out << bad.name; }
 
 class BadLoads : public testing::TestWithParam<BadInput> {};
 

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <ostream>
 #include <string>
 
 namespace trimtab::test {
@@ -39,6 +40,8 @@ struct BadInput {
   std::string map;
   std::string message;
 };
+
+void PrintTo(const BadInput& bad, std::ostream* out) { *out << bad.name; }
 
 class BadPlacement : public testing::TestWithParam<BadInput> {};
 
