@@ -83,8 +83,14 @@ def format_throughput(row):
     return ""
 
 
-def format_counters(row):
-    return ", ".join(f"{key} {value:.4g}" for key, value in row["counters"].items())
+def format_counters(row, twin):
+    """What a benchmark counted, in brackets what its twin did."""
+
+    def one(key, value):
+        beside = f" ({twin['counters'][key]:.4g})" if twin and key in twin["counters"] else ""
+        return f"{key} {value:.4g}{beside}"
+
+    return ", ".join(one(key, value) for key, value in row["counters"].items())
 
 
 def cells(row, twin):
@@ -95,12 +101,12 @@ def cells(row, twin):
         format_throughput(row),
         format_time(twin["median_ns"]) if twin else "",
         f"{row['median_ns'] / twin['median_ns']:.2f}" if twin else "",
-        format_counters(row),
+        format_counters(row, twin),
     ]
 
 
 def markdown(rows, machine_line):
-    header = ["benchmark", "median", "p95", "rate", "raw twin", "times the twin", "counters"]
+    header = ["benchmark", "median", "p95", "rate", "raw twin", "times the twin", "counters (of the twin)"]
     lines = [header, *(cells(row, twin) for row, twin in pair(rows))]
     widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
     text = ["| " + " | ".join(c.ljust(w) for c, w in zip(line, widths)) + " |" for line in lines]

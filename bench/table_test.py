@@ -57,10 +57,11 @@ class Twins(unittest.TestCase):
 
 class Markdown(unittest.TestCase):
     def test_a_row_shows_ours_the_twin_and_the_ratio(self):
-        rows = table.rows_of(report("a/b", [30] * 10)) + table.rows_of(report("a/b/twin", [20] * 10))
+        rows = table.rows_of(report("a/b", [30] * 10, gap=2.0, moves=7.0))
+        rows += table.rows_of(report("a/b/twin", [20] * 10, gap=3.0))
         text = table.markdown(rows, "a machine")
         self.assertTrue(text.startswith("a machine\n\n| benchmark"))
-        self.assertRegex(text, r"\| a/b +\| 30 us +\| 30 us +\| +\| 20 us +\| 1\.50 +\|")
+        self.assertRegex(text, r"\| a/b +\| 30 us +\| 30 us +\| +\| 20 us +\| 1\.50 +\| gap 2 \(3\), moves 7 +\|")
 
 
 if __name__ == "__main__":
