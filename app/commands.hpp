@@ -14,6 +14,7 @@ using Outcome = Result<ExitStatus>;
 
 // Each adds one verb. The verb runs inside `app.parse`, sets `outcome`, and reports a wrong option as the
 // parser does: by `usage_error`. `outcome` must outlive `app`.
+CLI::App* add_run_command(CLI::App& app, Outcome& outcome);
 CLI::App* add_plan_command(CLI::App& app, Outcome& outcome);
 CLI::App* add_inspect_command(CLI::App& app, Outcome& outcome);
 CLI::App* add_generate_command(CLI::App& app, Outcome& outcome);

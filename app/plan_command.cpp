@@ -2,6 +2,7 @@
 #include "app/cluster_options.hpp"
 #include "app/commands.hpp"
 #include "app/console.hpp"
+#include "app/layer_range.hpp"
 #include "app/outputs.hpp"
 #include "app/tbb_executor.hpp"
 #include "io/load_file.hpp"
@@ -13,11 +14,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <chrono>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -35,32 +34,6 @@ struct PlanArguments {
   std::string json;
   std::string output;
 };
-
-/// Rows first <= row < last.
-struct LayerRange {
-  std::int32_t first;
-  std::int32_t last;
-};
-
-std::optional<LayerRange> parse_range(const std::string& text) {
-  LayerRange range{};
-  const char* end = text.data() + text.size();
-  const auto first = std::from_chars(text.data(), end, range.first);
-  if (first.ec != std::errc{} || first.ptr == end || *first.ptr != ':') return std::nullopt;
-  const auto last = std::from_chars(first.ptr + 1, end, range.last);
-  if (last.ec != std::errc{} || last.ptr != end) return std::nullopt;
-  return range;
-}
-
-LayerRange checked_range(const std::string& text, std::int32_t num_layers) {
-  const std::optional<LayerRange> range = parse_range(text);
-  if (!range) usage_error("--layers", fmt::format("'{}' is not A:B, as in 3:61", text));
-  if (range->first < 0 || range->first >= range->last || range->last > num_layers) {
-    usage_error("--layers",
-                fmt::format("{} is not a range within 0:{}, the layers of the file", text, num_layers));
-  }
-  return *range;
-}
 
 // The planner keeps a layer without load as identity and leaves it out of its averages: what is wanted of
 // layers outside the range.

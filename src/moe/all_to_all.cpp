@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <string>
+#include <utility>
 
 namespace trimtab::moe {
 namespace {
@@ -45,8 +46,9 @@ Status check_header(const MessageHeader& header, MessageKind kind, const BatchKe
                                             header.num_rows, max_rows, key.layer.value()));
 }
 
-AllToAll::AllToAll(Transport& channel, const Clock& clock, Clock::duration deadline)
-    : channel_(channel), clock_(clock), deadline_(deadline) {}
+AllToAll::AllToAll(Transport& channel, const Clock& clock, Clock::duration deadline,
+                   std::function<Status()> while_waiting)
+    : channel_(channel), clock_(clock), deadline_(deadline), while_waiting_(std::move(while_waiting)) {}
 
 Status AllToAll::run(Tag tag, std::span<const std::span<const std::byte>> out,
                      std::span<const std::span<std::byte>> in) {
@@ -85,7 +87,7 @@ Status AllToAll::wait_for_all() {
 }
 
 Status AllToAll::wait_for(const Pending& pending, Clock::time_point until) {
-  constexpr std::chrono::milliseconds slice{5};
+  const std::chrono::microseconds slice{while_waiting_ ? 100 : 5000};
   const char* const what = pending.side == Side::receive ? "a message from" : "delivery to";
   for (;;) {
     Result<Progress> progress = channel_.poll(pending.ticket, slice);
@@ -93,6 +95,9 @@ Status AllToAll::wait_for(const Pending& pending, Clock::time_point until) {
     if (*progress == Progress::done) return {};
     if (*progress == Progress::cancelled) {
       return failure(Errc::cancelled, fmt::format("{} rank {} was given up", what, pending.peer.value()));
+    }
+    if (while_waiting_) {
+      if (Status used = while_waiting_(); !used) return used;
     }
     if (clock_.now() >= until) {
       return failure(Errc::timeout,

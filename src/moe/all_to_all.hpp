@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -50,8 +51,10 @@ struct MessageHeader {
 /// memory.
 class AllToAll {
  public:
-  /// Borrows both.
-  AllToAll(Transport& channel, const Clock& clock, Clock::duration deadline);
+  /// Borrows channel and clock. `while_waiting`, if any, is called again and again while a message is
+  /// awaited; its error ends the wait.
+  AllToAll(Transport& channel, const Clock& clock, Clock::duration deadline,
+           std::function<Status()> while_waiting);
 
   /// `out[r]` goes to rank r, `in[r]` receives from it; this rank's own entries are ignored.
   /// @return `timeout` naming the rank waited for, or the transport's error.
@@ -74,6 +77,7 @@ class AllToAll {
   Transport& channel_;
   const Clock& clock_;
   Clock::duration deadline_;
+  std::function<Status()> while_waiting_;
   std::vector<Pending> pending_;
 };
 

@@ -52,7 +52,7 @@ RankExecutor::RankExecutor(const ExecutorOptions& options, const ExecutorParts& 
       gate_(options.config, parts.weights, options.max_tokens),
       outbox_(options.config, parts.topology, options.max_tokens),
       inbox_(options.config, parts.topology, parts.channel.rank(), options.max_tokens),
-      all_to_all_(parts.channel, parts.clock, options.deadline),
+      all_to_all_(parts.channel, parts.clock, options.deadline, parts.while_waiting),
       experts_(options.config, parts.memory),
       slots_(options.max_tokens * options.config.choices()),
       rows_(options.config.layers() * parts.memory.slots().size()) {}

@@ -12,6 +12,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -34,7 +35,7 @@ struct ExecutorOptions {
   ModelConfig config;
   std::size_t max_tokens = 0;                           ///< Per forward and rank; the same on every rank.
   Clock::duration deadline = std::chrono::seconds(30);  ///< For each exchange of messages.
-  RecordContext context{};                                ///< What the recorder counts into.
+  RecordContext context{};                              ///< What the recorder counts into.
 };
 
 /// What an executor works with. All borrowed; all must outlive it.
@@ -45,6 +46,8 @@ struct ExecutorParts {
   const ExpertMemory& memory;    ///< Written by others only while no forward runs here.
   Recorder* recorder = nullptr;  ///< Null: nothing is counted.
   const Clock& clock;
+  std::function<Status()> while_waiting =
+      {};  ///< Called while a forward waits for other ranks; an error ends the forward.
 };
 
 /// Where this rank's time went, summed over forwards. What is in none of them is norm, gate and combine.

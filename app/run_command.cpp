@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/commands.hpp"
+#include "app/console.hpp"
+#include "app/outputs.hpp"
+#include "app/rank_launch.hpp"
+#include "app/run_options.hpp"
+#include "app/run_report.hpp"
+#include "app/run_view.hpp"
+#include "app/tbb_executor.hpp"
+#include "moe/gemm.hpp"
+
+#include <trimtab/core/clock.hpp>
+#include <trimtab/transport/collectives.hpp>
+#include <trimtab/transport/mpi.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+
+namespace trimtab {
+namespace {
+
+/// Checks the answer, writes the document and the summary.
+Outcome report_run(const RunOptions& options, const moe::ServiceOptions& service,
+                   const moe::ServiceReport& report) {
+  Outputs outputs;
+  if (Status added = outputs.add(options.json, run_document(service, report, options.transport)); !added) {
+    return failure(std::move(added));
+  }
+  if (Status written = outputs.commit(); !written) return failure(std::move(written));
+  const bool is_stdout_taken = options.json == "-";
+  (is_stdout_taken ? print_talk : print_data)(run_text(service, report, options.transport));
+  return report.outputs_identical && report.unchanged_slots_written == 0 ? ExitStatus::ok
+                                                                         : ExitStatus::check_failed;
+}
+
+Outcome run_inproc(const RunOptions& options) {
+  Result<RunLoads> loads = make_run_loads(options);
+  if (!loads) return failure(std::move(loads));
+  Result<moe::ServiceOptions> service =
+      make_service_options(options, *loads, options.ranks.value_or(default_num_ranks()));
+  if (!service) return failure(std::move(service));
+  TbbExecutor executor(static_cast<int>(std::max(1U, std::thread::hardware_concurrency())));
+  if (Status calibrated = calibrate_service(*service, *loads, executor); !calibrated)
+    return failure(std::move(calibrated));
+  RunView view;
+  Result<moe::ServiceReport> report = serve_inproc(*service, is_talk_on_terminal() ? &view : nullptr);
+  if (is_talk_on_terminal()) view.finish();
+  if (!report) return failure(std::move(report));
+  return report_run(options, *service, *report);
+}
+
+/// One rank as a process of an MPI job. What every rank finds alike (bad input) is said by rank 0 alone.
+class MpiRun {
+ public:
+  MpiRun(const RunOptions& options, MpiSession& session, Transport& root)
+      : options_(options), session_(session), root_(root) {}
+
+  Outcome run() {
+    Result<moe::ServiceOptions> service = prepare();
+    if (!service) return fail_alike(std::move(service).error());
+    moe::use_one_gemm_thread();
+    RunView view;
+    const bool shows = is_first() && is_talk_on_terminal();
+    Result<moe::ServiceReport> report = moe::serve_rank(*service, root_, clock_, shows ? &view : nullptr);
+    if (shows) view.finish();
+    if (!report) abort(report.error());
+    return is_first() ? report_run(options_, *service, *report) : status_of(*report);
+  }
+
+ private:
+  [[nodiscard]] bool is_first() const { return root_.rank() == Rank{0}; }
+
+  Result<moe::ServiceOptions> prepare() {
+    if (options_.ranks && *options_.ranks != root_.num_ranks()) {
+      return failure(Errc::unavailable,
+                     fmt::format("--ranks {}, but the MPI job has {}", *options_.ranks, root_.num_ranks()));
+    }
+    Result<RunLoads> loads = make_run_loads(options_);
+    if (!loads) return failure(std::move(loads));
+    Result<moe::ServiceOptions> service = make_service_options(options_, *loads, root_.num_ranks());
+    if (!service) return service;
+    SerialExecutor executor;
+    if (Status calibrated = calibrate_service(*service, *loads, executor); !calibrated)
+      return failure(std::move(calibrated));
+    return service;
+  }
+
+  Outcome fail_alike(Error error) {
+    if (is_first()) return tl::unexpected(std::move(error));
+    return exit_status_of(error.code);
+  }
+
+  /// The others may wait for this rank in a message that will not come.
+  [[noreturn]] void abort(const Error& error) {
+    print_error("trimtab run", fmt::format("rank {}: {}", root_.rank().value(), error.message));
+    session_.abort(static_cast<int>(exit_status_of(error.code)));
+  }
+
+  static ExitStatus status_of(const moe::ServiceReport& report) {
+    return report.outputs_identical && report.unchanged_slots_written == 0 ? ExitStatus::ok
+                                                                           : ExitStatus::check_failed;
+  }
+
+  const RunOptions& options_;
+  MpiSession& session_;
+  Transport& root_;
+  SteadyClock clock_;
+};
+
+Outcome run_mpi(const RunOptions& options) {
+  Result<MpiSession> session = MpiSession::start();
+  if (!session) return failure(std::move(session));
+  Result<std::unique_ptr<Transport>> root = make_mpi_transport(*session);
+  if (!root) return failure(std::move(root));
+  return MpiRun(options, *session, **root).run();
+}
+
+void add_traffic_options(CLI::App& verb, RunOptions& options) {
+  verb.add_option("--loads", options.loads,
+                  "Load files, one phase of the traffic each (default: generated, drifting)")
+      ->type_name("FILE...");
+  verb.add_option("--layers", options.layers,
+                  "Serve rows A to B-1 of the files (default: the first 4 that are not dense)")
+      ->type_name("A:B");
+  verb.add_option("--tokens", options.tokens,
+                  "Tokens per rank and forward (default: 128 per expert over all ranks)")
+      ->check(in_range(1, 1 << 20))
+      ->type_name("N");
+  verb.add_option("--forwards", options.forwards, "Forwards of each arm, rounded up to 16 blocks")
+      ->check(in_range(1, 1 << 30))
+      ->type_name("N")
+      ->capture_default_str();
+  verb.add_option("--rebalance-every", options.rebalance_every, "Forwards between two plans")
+      ->check(in_range(1, 1 << 30))
+      ->type_name("N")
+      ->capture_default_str();
+  verb.add_option("--seed", options.seed, "Of weights, tokens and generated loads")
+      ->type_name("N")
+      ->capture_default_str();
+}
+
+void add_model_options(CLI::App& verb, RunOptions& options) {
+  verb.add_option("--hidden", options.hidden, "Width of a token's state")
+      ->check(in_range(1, moe::max_width))
+      ->type_name("N")
+      ->capture_default_str();
+  verb.add_option("--intermediate", options.intermediate, "Width inside an expert")
+      ->check(in_range(1, moe::max_width))
+      ->type_name("N")
+      ->capture_default_str();
+  verb.add_option("--top-k", options.top_k,
+                  "Experts per token (default: 8 from 64 experts on, 4 from 16, else 2)")
+      ->check(in_range(1, 1024))
+      ->type_name("N");
+  verb.add_option("--groups", options.groups, "Expert groups of group-limited routing")
+      ->check(in_range(1, 1 << 20))
+      ->type_name("N")
+      ->capture_default_str();
+  verb.add_option("--top-groups", options.top_groups, "Groups a token may use (default: all)")
+      ->check(in_range(1, 1 << 20))
+      ->type_name("N");
+}
+
+void add_cluster_options(CLI::App& verb, RunOptions& options) {
+  verb.add_option("--ranks", options.ranks,
+                  "Ranks (default: as many as cores, 2 to 8; with mpi what the launcher started)")
+      ->check(in_range(1, 1024))
+      ->type_name("N");
+  verb.add_option("--slots-per-rank", options.slots_per_rank,
+                  "Physical slots per rank and layer (default: 1/8 more than needed)")
+      ->check(in_range(1, 1 << 20))
+      ->type_name("N");
+  verb.add_option("--nodes", options.nodes, "Nodes that the ranks lie on")
+      ->check(in_range(1, 1024))
+      ->type_name("N")
+      ->capture_default_str();
+  verb.add_option("--transport", options.transport,
+                  "inproc: ranks are threads; mpi: ranks are processes under mpirun")
+      ->check(CLI::IsMember({"inproc", "mpi"}))
+      ->option_text("NAME")
+      ->capture_default_str();
+}
+
+void check_usage(const RunOptions& options) {
+  if (!options.layers.empty() && options.loads.empty()) usage_error("--layers", "needs --loads");
+  for (const std::string& path : options.loads) {
+    if (is_same_file(options.json, path)) usage_error("--json", "names a file that is read");
+  }
+  if (options.ranks && options.nodes > *options.ranks) {
+    usage_error("--nodes", fmt::format("{} nodes for {} ranks", options.nodes, *options.ranks));
+  }
+}
+
+Outcome run_service(const RunOptions& options) {
+  check_usage(options);
+  return options.transport == "mpi" ? run_mpi(options) : run_inproc(options);
+}
+
+}  // namespace
+
+CLI::App* add_run_command(CLI::App& app, Outcome& outcome) {
+  auto options = std::make_shared<RunOptions>();
+  CLI::App* verb = app.add_subcommand(
+      "run",
+      "Serve the same token stream with balancing off and on, live, and compare speed and every output bit");
+  add_traffic_options(*verb, *options);
+  add_cluster_options(*verb, *options);
+  add_model_options(*verb, *options);
+  verb->add_option("--json", options->json, "Write the document trimtab.run/1; - is standard output")
+      ->type_name("FILE|-");
+  verb->callback([options, &outcome] { outcome = run_service(*options); });
+  return verb;
+}
+
+}  // namespace trimtab

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/run_options.hpp"
+
+#include "app/console.hpp"
+#include "app/layer_range.hpp"
+#include "io/generate.hpp"
+#include "io/load_file.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace trimtab {
+namespace {
+
+constexpr std::int32_t default_layers = 4;
+
+/// At least this many tokens for each expert and forward: below, int8 GEMMs follow activated experts, not
+/// tokens.
+constexpr std::int64_t tokens_per_expert = 128;
+
+std::int32_t divide_up(std::int64_t a, std::int64_t b) { return static_cast<std::int32_t>((a + b - 1) / b); }
+
+/// Shifting traffic over 32 experts, a few of them far hotter than the rest.
+Result<RunLoads> generate_run_loads(const RunOptions& options) {
+  GenerateOptions generate;
+  generate.num_layers = default_layers;
+  generate.num_experts = 32;
+  generate.sigma = 0.8;
+  generate.num_outliers = 2;
+  generate.num_phases = 3;
+  generate.drift = 0.5;
+  generate.top_k = options.top_k.value_or(4);
+  generate.seed = options.seed;
+  Result<std::vector<LoadMatrix>> phases = generate_loads(generate);
+  if (!phases) return failure(std::move(phases));
+  return RunLoads{std::move(*phases), {0, 1, 2, 3}};
+}
+
+std::vector<std::int32_t> choose_rows(const RunOptions& options, const LoadMatrix& loads) {
+  std::vector<std::int32_t> rows;
+  if (!options.layers.empty()) {
+    const LayerRange range = checked_range(options.layers, loads.num_layers());
+    for (std::int32_t row = range.first; row < range.last; ++row) rows.push_back(row);
+    return rows;
+  }
+  for (LayerId layer : ids<LayerId>(loads.num_layers())) {
+    if (!loads.is_dense(layer) && rows.size() < default_layers) rows.push_back(layer.value());
+  }
+  return rows;
+}
+
+Result<LoadMatrix> pick_rows(const LoadMatrix& loads, const std::vector<std::int32_t>& rows,
+                             const std::string& path) {
+  std::vector<double> picked;
+  for (std::int32_t row : rows) {
+    if (loads.is_dense(LayerId{row})) {
+      return failure(
+          Errc::invalid_argument,
+          fmt::format("{}: layer {}: the load is zero throughout, so there is nothing to route", path, row));
+    }
+    std::ranges::copy(loads.layer(LayerId{row}), std::back_inserter(picked));
+  }
+  if (rows.empty())
+    return failure(Errc::invalid_argument, fmt::format("{}: every layer is zero throughout", path));
+  return LoadMatrix::make(static_cast<std::int32_t>(rows.size()), loads.num_experts(), std::move(picked));
+}
+
+Result<RunLoads> read_run_loads(const RunOptions& options) {
+  RunLoads loads;
+  std::int32_t num_layers = 0;
+  for (const std::string& path : options.loads) {
+    Result<LoadFile> file = read_load_file(path, read_progress_bar(path));
+    if (!file) return failure(std::move(file));
+    const LoadMatrix& all = file->loads;
+    if (loads.phases.empty()) {
+      num_layers = all.num_layers();
+      loads.rows = choose_rows(options, all);
+    } else if (all.num_layers() != num_layers || all.num_experts() != loads.phases[0].num_experts()) {
+      return failure(
+          Errc::invalid_argument,
+          fmt::format("{}: {} layers x {} experts, but {} has {} x {}", path, all.num_layers(),
+                      all.num_experts(), options.loads[0], num_layers, loads.phases[0].num_experts()));
+    }
+    Result<LoadMatrix> picked = pick_rows(all, loads.rows, path);
+    if (!picked) return failure(std::move(picked));
+    loads.phases.push_back(std::move(*picked));
+  }
+  return loads;
+}
+
+moe::ModelConfig make_model(const RunOptions& options, const RunLoads& loads) {
+  moe::ModelConfig model;
+  model.num_layers = loads.phases[0].num_layers();
+  model.num_experts = loads.phases[0].num_experts();
+  const std::int32_t usual_top_k = model.num_experts >= 64 ? 8 : model.num_experts >= 16 ? 4 : 2;
+  model.top_k = options.top_k.value_or(std::min(usual_top_k, model.num_experts));
+  model.hidden = options.hidden;
+  model.intermediate = options.intermediate;
+  model.num_groups = options.groups;
+  model.top_groups = options.top_groups.value_or(options.groups);
+  model.seed = options.seed;
+  return model;
+}
+
+/// One eighth more than the experts need, at least one.
+std::int32_t default_slots_per_rank(std::int32_t num_experts, std::int32_t num_ranks) {
+  const std::int32_t needed = divide_up(num_experts, num_ranks);
+  return needed + std::max(1, needed / 8);
+}
+
+}  // namespace
+
+Result<RunLoads> make_run_loads(const RunOptions& options) {
+  return options.loads.empty() ? generate_run_loads(options) : read_run_loads(options);
+}
+
+Result<moe::ServiceOptions> make_service_options(const RunOptions& options, const RunLoads& loads,
+                                                 std::int32_t num_ranks) {
+  const moe::ModelConfig model = make_model(options, loads);
+  if (Status checked = moe::check_config(model); !checked) return failure(std::move(checked));
+  const std::int32_t slots_per_rank =
+      options.slots_per_rank.value_or(default_slots_per_rank(model.num_experts, num_ranks));
+  Result<Topology> topology = Topology::make_uniform(num_ranks, options.nodes, num_ranks * slots_per_rank);
+  if (!topology) return failure(std::move(topology));
+  if (topology->num_slots() < model.num_experts) {
+    return failure(Errc::infeasible,
+                   fmt::format("{} ranks x {} slots < {} experts: every expert needs a slot", num_ranks,
+                               slots_per_rank, model.num_experts));
+  }
+  const std::vector<float> no_bias(model.layers() * model.experts());
+  Result<moe::GateSchedule> schedule = moe::GateSchedule::make(model, no_bias, 1);
+  if (!schedule) return failure(std::move(schedule));
+  moe::ServiceOptions service{
+      .model = model, .topology = std::move(*topology), .schedule = std::move(*schedule)};
+  service.plan.num_groups = options.groups;
+  service.tokens_per_rank = options.tokens.value_or(
+      divide_up(tokens_per_expert * model.num_experts, std::int64_t{model.top_k} * num_ranks));
+  service.block_forwards =
+      std::max<std::uint64_t>(1, (options.forwards + 2 * service.num_quads - 1) / (2 * service.num_quads));
+  service.rebalance_every = options.rebalance_every;
+  return service;
+}
+
+Status calibrate_service(moe::ServiceOptions& service, const RunLoads& loads, Executor& executor) {
+  moe::CalibrationOptions options;
+  options.first_layer = LayerId{loads.rows.front()};
+  Result<moe::Calibration> calibration =
+      moe::calibrate(service.model, loads.phases, service.topology, options, executor);
+  if (!calibration) return failure(std::move(calibration));
+  Result<moe::GateSchedule> schedule =
+      moe::GateSchedule::make(service.model, std::move(calibration->bias), service.forwards());
+  if (!schedule) return failure(std::move(schedule));
+  service.schedule = std::move(*schedule);
+  return {};
+}
+
+}  // namespace trimtab

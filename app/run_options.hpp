@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <trimtab/core/executor.hpp>
+#include <trimtab/core/load_matrix.hpp>
+#include <trimtab/core/result.hpp>
+
+#include "moe/calibrate.hpp"
+#include "moe/service.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace trimtab {
+
+/// What the user of `trimtab run` asked for; what is not set has a default that depends on the rest.
+struct RunOptions {
+  std::vector<std::string> loads;  ///< Files, one phase each; none: generated loads.
+  std::string layers;              ///< "A:B", rows of the files; empty: the first four that are not dense.
+  std::optional<std::int32_t> ranks;
+  std::optional<std::int32_t> slots_per_rank;
+  std::int32_t nodes = 1;
+  std::int32_t hidden = 512;
+  std::int32_t intermediate = 512;
+  std::optional<std::int32_t> top_k;
+  std::int32_t groups = 1;
+  std::optional<std::int32_t> top_groups;
+  std::optional<std::int32_t> tokens;  ///< Per rank and forward.
+  std::uint64_t forwards = 128;        ///< Of each arm.
+  std::uint64_t rebalance_every = 4;
+  std::string transport = "inproc";
+  std::uint64_t seed = 1;
+  std::string json;
+};
+
+/// Loads of the rows to serve, one matrix per phase.
+struct RunLoads {
+  std::vector<LoadMatrix> phases;
+  std::vector<std::int32_t>
+      rows;  ///< Where each layer stood in its file; numbers from 0 for generated loads.
+};
+
+/// Reads or generates.
+/// @return the reader's errors, and `invalid_argument` naming file and shapes when the files' shapes differ,
+/// or file and layer when a
+///         chosen row is dense.
+[[nodiscard]] Result<RunLoads> make_run_loads(const RunOptions& options);
+
+/// Everything but the gate's schedule, which needs a calibration, or `infeasible` naming slots and experts
+/// when they do not fit. `num_ranks` is settled by the transport.
+[[nodiscard]] Result<moe::ServiceOptions> make_service_options(const RunOptions& options,
+                                                               const RunLoads& loads, std::int32_t num_ranks);
+
+/// Finds the gate bias for the loads; sets the schedule.
+[[nodiscard]] Status calibrate_service(moe::ServiceOptions& service, const RunLoads& loads,
+                                       Executor& executor);
+
+}  // namespace trimtab

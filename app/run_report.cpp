@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/run_report.hpp"
+
+#include <fmt/format.h>
+
+namespace trimtab {
+namespace {
+
+using nlohmann::ordered_json;
+
+std::size_t index(moe::ArmId arm) { return static_cast<std::size_t>(arm); }
+
+ordered_json arm_document(const moe::ServiceReport& report, moe::ArmId arm) {
+  return {{"tokens_per_s", report.tokens_per_s[index(arm)]},
+          {"tokens_per_s_deviation", report.tokens_per_s_deviation[index(arm)]},
+          {"imbalance_mean", report.imbalance_mean[index(arm)]}};
+}
+
+ordered_json block_document(const moe::BlockReport& block) {
+  return {{"balancing", block.arm == moe::ArmId::on},
+          {"first_forward", block.first_forward},
+          {"forwards", block.num_forwards},
+          {"seconds", block.seconds},
+          {"imbalance", block.imbalance},
+          {"epoch", block.epoch},
+          {"slots_moved", block.slots_moved},
+          {"bytes_moved", block.bytes_moved},
+          {"stall_ms", block.stall_ms}};
+}
+
+ordered_json model_document(const moe::ServiceOptions& service) {
+  const moe::ModelConfig& model = service.model;
+  return {{"layers", model.num_layers},
+          {"experts", model.num_experts},
+          {"top_k", model.top_k},
+          {"groups", model.num_groups},
+          {"top_groups", model.top_groups},
+          {"hidden", model.hidden},
+          {"intermediate", model.intermediate},
+          {"seed", model.seed}};
+}
+
+std::string yes_no(bool value) { return value ? "identical" : "DIFFERENT"; }
+
+}  // namespace
+
+ordered_json run_document(const moe::ServiceOptions& service, const moe::ServiceReport& report,
+                          std::string_view transport) {
+  ordered_json document;
+  document["schema"] = "trimtab.run/1";
+  document["transport"] = transport;
+  document["ranks"] = service.topology.num_ranks();
+  document["nodes"] = service.topology.num_nodes();
+  document["slots"] = service.topology.num_slots();
+  document["tokens_per_rank"] = service.tokens_per_rank;
+  document["forwards"] = service.forwards();
+  document["model"] = model_document(service);
+  document["outputs_identical"] = report.outputs_identical;
+  document["off"] = arm_document(report, moe::ArmId::off);
+  document["on"] = arm_document(report, moe::ArmId::on);
+  document["speedup"] = report.speedup.mean;
+  document["speedup_low"] = report.speedup.low;
+  document["speedup_high"] = report.speedup.high;
+  document["quads"] = service.num_quads;
+  document["migrations"] = report.migrations;
+  document["rolled_back"] = report.rolled_back;
+  document["epochs"] = report.epochs;
+  document["slots_moved"] = report.slots_moved;
+  document["bytes_moved"] = report.bytes_moved;
+  document["bytes_copied"] = report.bytes_copied;
+  document["tokens_on_moved_slots"] = report.rows_on_moved_slots;
+  document["unchanged_slots_written"] = report.unchanged_slots_written;
+  document["windows_refused"] = report.windows_refused;
+  document["reference_checked"] = report.reference_checked;
+  document["time_ms"] = {{"record", report.record_ms},
+                         {"plan", report.plan_ms},
+                         {"migrate", report.migrate_ms},
+                         {"stall", report.stall_ms}};
+  document["blocks"] = ordered_json::array();
+  for (const moe::BlockReport& block : report.blocks) document["blocks"].push_back(block_document(block));
+  return document;
+}
+
+std::string run_text(const moe::ServiceOptions& service, const moe::ServiceReport& report,
+                     std::string_view transport) {
+  const moe::ModelConfig& model = service.model;
+  const auto& rate = report.tokens_per_s;
+  const auto& spread = report.tokens_per_s_deviation;
+  std::string text;
+  text += fmt::format(
+      "service    {} ranks on {} nodes over {}, {} slots per layer; {} forwards of {} tokens per rank\n",
+      service.topology.num_ranks(), service.topology.num_nodes(), transport, service.topology.num_slots(),
+      service.forwards(), service.tokens_per_rank);
+  text += fmt::format("model      {} layers x {} experts, top-{}, hidden {}, intermediate {}\n",
+                      model.num_layers, model.num_experts, model.top_k, model.hidden, model.intermediate);
+  text += fmt::format("tokens/s   off {:.0f} +- {:.0f}, on {:.0f} +- {:.0f}\n", rate[0], spread[0], rate[1],
+                      spread[1]);
+  text += fmt::format("speed-up   {:.3f}, 95 % interval {:.3f} to {:.3f} over {} ABBA quads\n",
+                      report.speedup.mean, report.speedup.low, report.speedup.high, service.num_quads);
+  text += fmt::format("imbalance  off {:.3f}, on {:.3f} (max / mean rank load; 1 is perfect)\n",
+                      report.imbalance_mean[0], report.imbalance_mean[1]);
+  text += fmt::format(
+      "migration  {} migrations in {} epochs, {} slots and {:.1f} MB moved between ranks, {} rolled back\n",
+      report.migrations, report.epochs, report.slots_moved, static_cast<double>(report.bytes_moved) / 1e6,
+      report.rolled_back);
+  text += fmt::format(
+      "time       record {:.1f} ms, plan {:.1f} ms, migrate {:.1f} ms, of which stall {:.1f} ms\n",
+      report.record_ms, report.plan_ms, report.migrate_ms, report.stall_ms);
+  text += fmt::format(
+      "outputs    {}: off, on and the reference ({} batches); {} assignments on moved slots, {} unchanged "
+      "slots written\n",
+      yes_no(report.outputs_identical), report.reference_checked, report.rows_on_moved_slots,
+      report.unchanged_slots_written);
+  return text;
+}
+
+}  // namespace trimtab

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "moe/gate.hpp"
+#include "moe/service.hpp"
+
+#include <trimtab/core/clock.hpp>
+#include <trimtab/core/result.hpp>
+#include <trimtab/transport/transport.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace trimtab::moe {
+
+/// What one arm did on this rank since the last `take_block`.
+struct ArmBlock {
+  std::vector<std::int64_t> rows;  ///< [forwards][layers]: assignments computed on this rank.
+  std::int64_t rows_on_moved_slots = 0;
+  std::int64_t unchanged_slots_written = 0;
+  std::int64_t slots_moved = 0;
+  std::int64_t bytes_moved = 0;
+  std::int64_t bytes_copied = 0;
+  std::int64_t epochs = 0;
+  std::int64_t programs = 0;  ///< Begun.
+  std::int64_t rolled_back = 0;
+  std::int64_t windows_refused = 0;
+  Clock::duration record{};
+  Clock::duration plan{};
+  Clock::duration migrate{};
+  Clock::duration stall{};
+
+  /// Adds another block of the same arm; `rows` stay as they are.
+  void add(const ArmBlock& block);
+};
+
+/// One arm of the service on one rank, with weights, table and channels of its own. With balancing it also
+/// has recorder, engine and balancer; nothing else differs. One thread.
+class Arm {
+ public:
+  /// Collective over `root`. Borrows everything given for the arm's lifetime.
+  static Result<std::unique_ptr<Arm>> make(ArmId id, const ServiceOptions& options,
+                                           const ReplicatedWeights& replicated, Transport& root,
+                                           const Clock& clock);
+  virtual ~Arm() = default;
+
+  /// Before a block's time begins.
+  virtual void begin_block() = 0;
+  /// Serves one forward: `states` [tokens][hidden] becomes its output. `stream` numbers the tokens and sets
+  /// the gate's bias.
+  virtual Status serve(std::uint64_t stream, std::span<float> states) = 0;
+  /// Finishes the work that the arm's forwards began: part of the block's time.
+  virtual Status settle() = 0;
+  /// After a block's time has ended.
+  virtual ArmBlock take_block() = 0;
+
+  [[nodiscard]] virtual std::uint64_t epoch() const = 0;
+};
+
+}  // namespace trimtab::moe

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "moe/config.hpp"
+#include "moe/gate_schedule.hpp"
+#include "moe/speedup.hpp"
+
+#include <trimtab/core/clock.hpp>
+#include <trimtab/core/result.hpp>
+#include <trimtab/core/topology.hpp>
+#include <trimtab/plan/planner.hpp>
+#include <trimtab/transport/transport.hpp>
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+namespace trimtab::moe {
+
+/// The same service without and with balancing.
+enum class ArmId : std::uint8_t { off, on };
+
+/// What is served, and how it is measured. Equal on every rank.
+struct ServiceOptions {
+  ModelConfig model;
+  Topology topology;
+  GateSchedule schedule;
+  PlanOptions plan{};
+  std::int32_t tokens_per_rank = 0;   ///< Per forward.
+  std::uint64_t num_quads = 8;        ///< ABBA quads: off, on, on, off; each arm serves two blocks of a quad.
+  std::uint64_t block_forwards = 1;   ///< Forwards of a block; an arm serves 2 * num_quads blocks.
+  std::uint64_t rebalance_every = 1;  ///< Forwards of the on arm between two plans.
+  std::size_t staging_budget_bytes = 0;                 ///< Per rank; 0: room for all slots of all layers.
+  Clock::duration deadline = std::chrono::seconds(60);  ///< For every wait.
+  std::uint64_t reference_batches =
+      4;  ///< Forwards per rank whose whole output is computed again by the reference.
+
+  [[nodiscard]] std::uint64_t forwards() const noexcept { return 2 * num_quads * block_forwards; }
+};
+
+/// One block of one arm over all ranks.
+struct BlockReport {
+  ArmId arm = ArmId::off;
+  std::uint64_t first_forward = 0;  ///< Of the stream; the same tokens are served by the other arm's block.
+  std::uint64_t num_forwards = 0;
+  double seconds =
+      0.0;  ///< From before the first forward to after the last work the arm began, slowest rank.
+  double imbalance = 1.0;        ///< Mean over (forward, layer).
+  std::uint64_t epoch = 0;       ///< At the end.
+  std::int64_t slots_moved = 0;  ///< In this block, like the next.
+  std::int64_t bytes_moved = 0;
+  double stall_ms = 0.0;  ///< Largest over ranks.
+};
+
+/// The whole run. The same on every rank.
+struct ServiceReport {
+  bool outputs_identical = false;                  ///< Off, on and reference, every rank, every bit.
+  std::array<double, 2> tokens_per_s{};            ///< By arm: all tokens over all block time.
+  std::array<double, 2> tokens_per_s_deviation{};  ///< By arm: standard deviation over blocks.
+  std::array<double, 2> imbalance_mean{};          ///< By arm: over (forward, layer).
+  Speedup speedup;
+  std::int64_t epochs = 0;       ///< Commits.
+  std::int64_t migrations = 0;   ///< Programs that were carried out to the end.
+  std::int64_t rolled_back = 0;  ///< Steps.
+  std::int64_t slots_moved = 0;
+  std::int64_t bytes_moved = 0;
+  std::int64_t bytes_copied = 0;
+  std::int64_t rows_on_moved_slots = 0;  ///< Assignments computed in slots that a commit had filled.
+  std::int64_t unchanged_slots_written = 0;
+  std::int64_t windows_refused = 0;
+  std::int64_t reference_checked = 0;  ///< Batches.
+  double record_ms = 0.0;              ///< Largest over ranks, like the next.
+  double plan_ms = 0.0;
+  double migrate_ms = 0.0;
+  double stall_ms = 0.0;
+  std::vector<BlockReport> blocks;  ///< In the order in which they ran.
+};
+
+/// Told about progress on the thread of rank 0.
+class ServiceObserver {
+ public:
+  virtual ~ServiceObserver() = default;
+  virtual void on_forward(ArmId arm, std::uint64_t forwards_done, std::uint64_t forwards_total) = 0;
+  virtual void on_block(const BlockReport& block) = 0;
+};
+
+/// Runs one rank of the service: both arms over the same stream, in blocks. Collective over `root`, on which
+/// it opens its channels. `observer` may be null. @return an error when a peer is missing, an arm's traffic
+/// mixes epochs, or a migration ends in doubt.
+[[nodiscard]] Result<ServiceReport> serve_rank(const ServiceOptions& options, Transport& root,
+                                               const Clock& clock, ServiceObserver* observer);
+
+}  // namespace trimtab::moe
