@@ -20,7 +20,7 @@ struct CalibrationOptions {
   std::size_t sample_tokens = 0;  ///< 0: 256 assignments per expert, but 1024 to 4096 tokens.
   std::int32_t max_iterations = 80;
   double tolerance = 0.03;  ///< Of the rank imbalance, relative to the target's.
-  LayerId first_layer{};      ///< What row 0 is called in messages.
+  LayerId first_layer{};    ///< What row 0 is called in messages.
 };
 
 /// How well one layer of one phase follows its target on the sample.

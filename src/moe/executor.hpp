@@ -34,7 +34,7 @@ struct ExecutorOptions {
   ModelConfig config;
   std::size_t max_tokens = 0;                           ///< Per forward and rank; the same on every rank.
   Clock::duration deadline = std::chrono::seconds(30);  ///< For each exchange of messages.
-  RecordContext context{};                                ///< What the recorder counts into.
+  RecordContext context{};                              ///< What the recorder counts into.
 };
 
 /// What an executor works with. All borrowed; all must outlive it.
