@@ -83,7 +83,8 @@ TEST(Calibrate, FollowsGeneratedLoadsUnderGroupLimits) {
 
 TEST(Calibrate, FollowsRealLoads) {
   const char* const folder = std::getenv("TRIMTAB_LOADS_DIR");
-  if (folder == nullptr) GTEST_SKIP() << "TRIMTAB_LOADS_DIR is not set; generated loads are tested above";
+  if (folder == nullptr || *folder == '\0')
+    GTEST_SKIP() << "TRIMTAB_LOADS_DIR is not set; generated loads are tested above";
   std::ifstream file(std::string(folder) + "/deepseek-v3_decode_in1000out1000.json");
   const auto counts = nlohmann::json::parse(file).at("logical_count");
   std::vector<double> loads;
