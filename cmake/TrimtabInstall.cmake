@@ -10,8 +10,9 @@ set_target_properties(trimtab PROPERTIES
 install(TARGETS trimtab EXPORT trimtabTargets)
 install(DIRECTORY include/trimtab TYPE INCLUDE FILES_MATCHING PATTERN "*.hpp")
 install(FILES LICENSE NOTICE TYPE DOC)
-if(TRIMTAB_BUILD_APP)
-  install(PROGRAMS ${CMAKE_BINARY_DIR}/bin/trimtab TYPE BIN)
+if(TARGET trimtab_cli)
+  set_target_properties(trimtab_cli PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+  install(TARGETS trimtab_cli)
 endif()
 
 set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/trimtab)
