@@ -64,6 +64,7 @@ ordered_json run_document(const moe::ServiceOptions& service, const moe::Service
   document["quads"] = service.num_quads;
   document["migrations"] = report.migrations;
   document["rolled_back"] = report.rolled_back;
+  document["last_problem"] = report.last_problem;
   document["epochs"] = report.epochs;
   document["slots_moved"] = report.slots_moved;
   document["bytes_moved"] = report.bytes_moved;
@@ -103,6 +104,7 @@ std::string run_text(const moe::ServiceOptions& service, const moe::ServiceRepor
       "migration  {} migrations in {} epochs, {} slots and {:.1f} MB moved between ranks, {} rolled back\n",
       report.migrations, report.epochs, report.slots_moved, static_cast<double>(report.bytes_moved) / 1e6,
       report.rolled_back);
+  if (!report.last_problem.empty()) text += fmt::format("problem    {}\n", report.last_problem);
   text += fmt::format(
       "time       record {:.1f} ms, plan {:.1f} ms, migrate {:.1f} ms, of which stall {:.1f} ms\n",
       report.record_ms, report.plan_ms, report.migrate_ms, report.stall_ms);

@@ -122,6 +122,7 @@ class ArmImpl final : public Arm {
   Status settle() override;
   ArmBlock take_block() override;
   [[nodiscard]] std::uint64_t epoch() const override { return publisher_.identity().epoch.value(); }
+  [[nodiscard]] std::string last_problem() const override;
 
  private:
   /// What the counters showed when the block began.
@@ -244,6 +245,14 @@ Status ArmImpl::settle() {
     std::this_thread::yield();
   }
   return {};
+}
+
+std::string ArmImpl::last_problem() const {
+  if (!balancing_) return "";
+  const std::optional<Error> failed = balancing_->engine().health().last_failure;
+  if (failed) return failed->message;
+  const std::optional<Error>& problem = balancing_->balancer().last_problem();
+  return problem ? problem->message : "";
 }
 
 ArmBlock ArmImpl::take_block() {

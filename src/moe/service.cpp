@@ -231,6 +231,7 @@ Status RankService::finish() {
   report_.epochs = total_.epochs;
   report_.rolled_back = total_.rolled_back;
   report_.migrations = total_.programs - total_.rolled_back;
+  report_.last_problem = arm(ArmId::on).last_problem();
   report_.speedup = compute_speedup(quads_);
   for (std::size_t a = 0; a < 2; ++a) {
     const std::vector<double>& rates = block_tokens_per_s_[a];

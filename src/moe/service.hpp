@@ -13,6 +13,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace trimtab::moe {
@@ -73,6 +74,7 @@ struct ServiceReport {
   double plan_ms = 0.0;
   double migrate_ms = 0.0;
   double stall_ms = 0.0;
+  std::string last_problem;                 ///< Why a step was rolled back or a window refused, as this rank knows it; or empty.
   std::vector<BlockReport> blocks;  ///< In the order in which they ran.
 };
 
