@@ -65,9 +65,10 @@ class Steps {
 BiasFit search_bias(const ModelConfig& config, SampleBatch& batch, std::span<const double> shares,
                     std::int32_t max_iterations) {
   const std::size_t experts = config.experts();
-  const auto tokens = static_cast<double>(batch.scores().size() / experts);
+  const std::size_t tokens = batch.scores().size() / experts;
   std::vector<double> wanted(experts);
-  for (std::size_t e = 0; e < experts; ++e) wanted[e] = shares[e] * tokens * config.top_k;
+  for (std::size_t e = 0; e < experts; ++e)
+    wanted[e] = shares[e] * static_cast<double>(tokens) * config.top_k;
   std::vector<float> bias = first_guesses(batch.scores(), wanted);
   std::vector<std::int64_t> counts(experts);
   Steps steps(experts);
