@@ -77,7 +77,8 @@ def stamp_of(unit, command):
     text = run(*command, "-E", "-C", str(unit))
     if text.returncode != 0:
         return None
-    deciding = [text.stdout, (ROOT / ".clang-tidy").read_text(), run("clang-tidy", "--version").stdout, *command]
+    config = run("clang-tidy", "--dump-config", str(unit)).stdout
+    deciding = [text.stdout, config, run("clang-tidy", "--version").stdout, *command]
     return CACHE / hashlib.sha256("\n".join(deciding).replace(str(ROOT), "").encode()).hexdigest()
 
 
@@ -106,10 +107,12 @@ def main():
     names = [n for n in names if n.startswith(SOURCE_FOLDERS) and n.endswith((".cpp", ".hpp"))]
     commands = commands_of(options.build)
     units = sorted({unit_of(name, options.build) for name in names} & commands.keys())
+    distinct = set()
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        found = pool.map(lambda unit: findings(unit, commands[unit], options.build), units)
-        distinct = list(dict.fromkeys(filter(None, found)))
-    print(*distinct, sep="\n", end="\n" if distinct else "")
+        for found in pool.map(lambda unit: findings(unit, commands[unit], options.build), units):
+            if found and found not in distinct:
+                print(found, flush=True)
+                distinct.add(found)
     print(f"clang-tidy: {len(units)} translation units for {len(names)} files, findings in {len(distinct)}")
     sys.exit(1 if distinct else 0)
 
