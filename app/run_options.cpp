@@ -21,20 +21,47 @@ constexpr std::int64_t tokens_per_expert = 128;
 
 std::int32_t divide_up(std::int64_t a, std::int64_t b) { return static_cast<std::int32_t>((a + b - 1) / b); }
 
-/// Shifting traffic over 32 experts, a few of them far hotter than the rest.
+/// A domain of traffic: consecutive experts that are this many times as popular as the others.
+struct Domain {
+  std::int32_t first;
+  std::int32_t size = 10;
+  double heat = 5.0;
+};
+
+/// One phase each. On two ranks the identity placement has all of them on the first, so that there is
+/// something to balance while they shift.
+constexpr Domain domains[] = {{4}, {7}, {5}};
+
+Result<LoadMatrix> heat(const LoadMatrix& loads, const Domain& domain) {
+  std::vector<double> heated;
+  for (LayerId layer : ids<LayerId>(loads.num_layers())) {
+    for (ExpertId expert : ids<ExpertId>(loads.num_experts())) {
+      const bool is_hot = domain.first <= expert.value() && expert.value() < domain.first + domain.size;
+      heated.push_back(loads.layer(layer)[expert.index()] * (is_hot ? domain.heat : 1.0));
+    }
+  }
+  return LoadMatrix::make(loads.num_layers(), loads.num_experts(), std::move(heated));
+}
+
+/// Traffic that shifts between domains, over 32 experts whose popularity drifts besides.
 Result<RunLoads> generate_run_loads(const RunOptions& options) {
   GenerateOptions generate;
   generate.num_layers = default_layers;
   generate.num_experts = 32;
-  generate.sigma = 0.8;
-  generate.num_outliers = 2;
-  generate.num_phases = 3;
+  generate.sigma = 0.5;
+  generate.num_phases = static_cast<std::int32_t>(std::size(domains));
   generate.drift = 0.5;
   generate.top_k = options.top_k.value_or(4);
   generate.seed = options.seed;
   Result<std::vector<LoadMatrix>> phases = generate_loads(generate);
   if (!phases) return failure(std::move(phases));
-  return RunLoads{std::move(*phases), {0, 1, 2, 3}};
+  RunLoads loads{{}, {0, 1, 2, 3}};
+  for (std::size_t phase = 0; phase < phases->size(); ++phase) {
+    Result<LoadMatrix> heated = heat((*phases)[phase], domains[phase]);
+    if (!heated) return failure(std::move(heated));
+    loads.phases.push_back(std::move(*heated));
+  }
+  return loads;
 }
 
 std::vector<std::int32_t> choose_rows(const RunOptions& options, const LoadMatrix& loads) {

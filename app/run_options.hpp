@@ -22,13 +22,13 @@ struct RunOptions {
   std::optional<std::int32_t> ranks;
   std::optional<std::int32_t> slots_per_rank;
   std::int32_t nodes = 1;
-  std::int32_t hidden = 512;
-  std::int32_t intermediate = 512;
+  std::int32_t hidden = 256;
+  std::int32_t intermediate = 256;
   std::optional<std::int32_t> top_k;
   std::int32_t groups = 1;
   std::optional<std::int32_t> top_groups;
   std::optional<std::int32_t> tokens;  ///< Per rank and forward.
-  std::uint64_t forwards = 128;        ///< Of each arm.
+  std::uint64_t forwards = 64;         ///< Of each arm.
   std::uint64_t rebalance_every = 4;
   std::string transport = "inproc";
   std::uint64_t seed = 1;
