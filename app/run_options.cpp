@@ -163,8 +163,9 @@ Result<moe::ServiceOptions> make_service_options(const RunOptions& options, cons
   service.plan.num_groups = options.groups;
   service.tokens_per_rank = options.tokens.value_or(
       divide_up(tokens_per_expert * model.num_experts, std::int64_t{model.top_k} * num_ranks));
-  service.block_forwards =
-      std::max<std::uint64_t>(1, (options.forwards + 2 * service.num_quads - 1) / (2 * service.num_quads));
+  // Short blocks cancel the drift of a noisy machine best; fewer than 8 quads say little.
+  service.num_quads = std::clamp<std::uint64_t>(options.forwards / 4, 8, 24);
+  service.block_forwards = (options.forwards + 2 * service.num_quads - 1) / (2 * service.num_quads);
   service.rebalance_every = options.rebalance_every;
   return service;
 }
