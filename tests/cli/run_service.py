@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`trimtab run`: the live service, with threads and with MPI processes as ranks, on generated and on recorded loads."""
+
+import json
+import os
+import subprocess
+import unittest
+
+from program import BINARY, ProgramTest, recorded_loads
+
+MPIEXEC = os.environ.get("TRIMTAB_MPIEXEC", "").split()  # Empty where it was built without MPI.
+SMALL = ("--forwards", 16, "--tokens", 64, "--hidden", 64, "--intermediate", 32, "--rebalance-every", 2)
+
+
+class Run(ProgramTest):
+    def check(self, document, transport, ranks):
+        """What every sound run says, whatever it served."""
+        self.assertEqual(document["schema"], "trimtab.run/1")
+        self.assertEqual((document["transport"], document["ranks"]), (transport, ranks))
+        self.assertIs(document["outputs_identical"], True)
+        self.assertGreater(document["reference_checked"], 0)
+        self.assertGreater(document["migrations"], 0)
+        self.assertGreaterEqual(document["epochs"], document["migrations"])
+        self.assertGreater(document["slots_moved"], 0)
+        self.assertGreater(document["bytes_moved"], 0)
+        self.assertGreater(document["tokens_on_moved_slots"], 0)
+        self.assertEqual(document["unchanged_slots_written"], 0)
+        self.assertEqual(document["rolled_back"], 0, document["last_problem"])
+        self.assertEqual(document["windows_refused"], 0)
+        self.assertEqual(set(document["time_ms"]) & {"record", "plan", "migrate"}, {"record", "plan", "migrate"})
+        self.assertLess(document["on"]["imbalance_mean"], document["off"]["imbalance_mean"])
+        for arm in ("off", "on"):
+            self.assertGreater(document[arm]["tokens_per_s"], 0)
+        self.assertGreaterEqual(document["quads"], 8)
+        self.assertLessEqual(document["speedup_low"], document["speedup"])
+        self.assertLessEqual(document["speedup"], document["speedup_high"])
+        self.assertEqual(len(document["blocks"]), 4 * document["quads"])
+
+    def serve(self, *arguments):
+        return json.loads(self.run_talking(BINARY, *arguments, "--json", "-"))
+
+    def run_talking(self, *command):
+        """Standard output; the summary goes to standard error when the document takes the output."""
+        done = subprocess.run([str(part) for part in command[:1]] + ["run"] + [str(part) for part in command[1:]],
+                              cwd=self.folder, text=True, capture_output=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def test_threads_as_ranks(self):
+        self.check(self.serve(*SMALL, "--ranks", 2), "inproc", 2)
+
+    def test_more_ranks_than_cores(self):
+        self.check(self.serve(*SMALL, "--ranks", 5, "--nodes", 2), "inproc", 5)
+
+    def test_group_limited_routing(self):
+        self.succeed("generate", "--layers", 3, "--dense-layers", 1, "--experts", 64, "--outliers", 3, "-o", "a.json")
+        document = self.serve(*SMALL, "--ranks", 2, "--loads", "a.json", "--groups", 8, "--top-groups", 4)
+        self.check(document, "inproc", 2)
+        self.assertEqual((document["model"]["layers"], document["model"]["top_groups"]), (2, 4))
+
+    def test_document_goes_to_a_file_and_the_summary_to_the_output(self):
+        summary = self.succeed("run", *SMALL, "--ranks", 2, "--json", "run.json")
+        self.check(self.read_json("run.json"), "inproc", 2)
+        for word in ("speed-up", "imbalance", "migrations", "identical"):
+            self.assertIn(word, summary)
+
+    def test_what_is_served_depends_on_the_seed_alone(self):
+        first, again = (self.serve(*SMALL, "--ranks", 2, "--seed", 5) for _ in range(2))
+        other = self.serve(*SMALL, "--ranks", 2, "--seed", 6)
+        for key in ("slots_moved", "bytes_moved"):
+            self.assertEqual(first[key], again[key])
+        self.assertEqual(first["off"]["imbalance_mean"], again["off"]["imbalance_mean"])
+        self.assertNotEqual(first["off"]["imbalance_mean"], other["off"]["imbalance_mean"])
+
+    @unittest.skipUnless(recorded_loads("deepseek-v3_*.json"), "no recorded loads: TRIMTAB_LOADS_DIR is not set")
+    def test_two_recorded_phases(self):
+        files = [recorded_loads(f"deepseek-v3_{name}.json")[0] for name in ("prefill_in1024", "decode_in1000out1000")]
+        document = self.serve(*SMALL, "--ranks", 2, "--loads", *files, "--layers", "3:7", "--groups", 8, "--top-groups", 4)
+        self.check(document, "inproc", 2)
+        self.assertEqual((document["model"]["layers"], document["model"]["experts"]), (4, 256))
+
+
+@unittest.skipUnless(MPIEXEC, "built without MPI")
+class RunUnderMpi(Run):
+    RANKS = 2
+
+    def serve(self, *arguments):
+        arguments = [str(argument) for argument in arguments]
+        ranks = self.RANKS
+        if "--ranks" in arguments:
+            ranks = int(arguments[arguments.index("--ranks") + 1])
+        command = [*MPIEXEC, "-n", str(ranks), BINARY, "run", "--transport", "mpi", *arguments, "--json", "-"]
+        done = subprocess.run(command, cwd=self.folder, text=True, capture_output=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def check(self, document, transport, ranks):
+        super().check(document, "mpi", ranks)
+
+    def test_document_goes_to_a_file_and_the_summary_to_the_output(self):
+        self.skipTest("the same code as with threads")
+
+    def test_four_processes(self):
+        self.check(self.serve(*SMALL, "--ranks", 4), "mpi", 4)
+
+    def test_serves_what_threads_serve(self):
+        processes = self.serve(*SMALL, "--ranks", 2)
+        threads = super().serve(*SMALL, "--ranks", 2)
+        for key in ("slots_moved", "bytes_moved", "epochs"):
+            self.assertEqual(processes[key], threads[key])
+        self.assertEqual(processes["off"]["imbalance_mean"], threads["off"]["imbalance_mean"])
+
+    def test_bad_input_is_said_once(self):
+        done = subprocess.run([*MPIEXEC, "-n", "2", BINARY, "run", "--transport", "mpi", "--loads", "none.json"],
+                              cwd=self.folder, text=True, capture_output=True, check=False)
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertEqual(done.stderr.count("none.json"), 1, done.stderr)
+
+
+class Refusals(ProgramTest):
+    def loads(self, name, rows):
+        return self.write(name, json.dumps({"logical_count": rows}))
+
+    def test_mpi_without_a_launcher(self):
+        self.fail_with(2, "run", "--transport", "mpi", says=("mpi",))
+
+    def test_missing_file(self):
+        self.fail_with(3, "run", "--loads", "none.json", says=("none.json",))
+
+    def test_dense_layer(self):
+        self.loads("a.json", [[0, 0, 0, 0], [1, 2, 3, 4]])
+        self.fail_with(3, "run", "--loads", "a.json", "--layers", "0:2", says=("a.json", "layer 0"))
+
+    def test_layers_beyond_the_file(self):
+        self.loads("a.json", [[1, 2, 3, 4]])
+        self.fail_with(2, "run", "--loads", "a.json", "--layers", "0:2", says=("--layers", "0:1"))
+
+    def test_phases_of_different_shape(self):
+        self.loads("a.json", [[1, 2, 3, 4]])
+        self.loads("b.json", [[1, 2, 3]])
+        self.fail_with(3, "run", "--loads", "a.json", "b.json", says=("b.json", "1 layers x 3 experts", "a.json"))
+
+    def test_more_experts_than_slots(self):
+        self.fail_with(4, "run", "--ranks", 2, "--slots-per-rank", 15, says=("2 ranks x 15 slots < 32 experts",))
+
+    def test_an_expert_that_no_routing_can_make_so_popular(self):
+        self.loads("a.json", [[97, 1, 1, 1]])
+        self.fail_with(4, "run", "--loads", "a.json", "--top-k", 2, says=("layer 0", "expert 0"))
+
+    def test_unknown_flag(self):
+        self.fail_with(2, "run", "--spped", says=("--spped",))
+
+    def test_nothing_is_written_on_failure(self):
+        self.write("run.json", "before")
+        self.fail_with(4, "run", "--ranks", 2, "--slots-per-rank", 15, "--json", "run.json")
+        self.assertEqual((self.folder / "run.json").read_text(), "before")
+
+
+if __name__ == "__main__":
+    unittest.main()
