@@ -132,7 +132,8 @@ void add_traffic_options(CLI::App& verb, RunOptions& options) {
                   "Tokens per rank and forward (default: 128 per expert over all ranks)")
       ->check(in_range(1, 1 << 20))
       ->type_name("N");
-  verb.add_option("--forwards", options.forwards, "Forwards of each arm, rounded up to whole blocks: 16 or more")
+  verb.add_option("--forwards", options.forwards,
+                  "Forwards of each arm, rounded up to whole blocks: 16 or more")
       ->check(in_range(1, 1 << 30))
       ->type_name("N")
       ->capture_default_str();

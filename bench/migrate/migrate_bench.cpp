@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One migration step between two in-process ranks, driven by one thread, beside the copies that it cannot do without:
-// each moved bundle goes once into staging and is exchanged once with its slot.
+// One migration step between two in-process ranks, driven by one thread, beside the copies that it cannot do
+// without: each moved bundle goes once into staging and is exchanged once with its slot.
 
 #include <trimtab/migrate/engine.hpp>
 #include <trimtab/transport/inproc.hpp>
@@ -36,11 +36,13 @@ struct RankState {
     const std::size_t small = bundle_bytes / 64;
     const std::size_t large = bundle_bytes - small;
     std::byte* base = weights.data();
-    const std::vector<TensorSpec> tensors{{"w", ElementType::int8, base, slots_per_rank, large, large},
-                                          {"scale", ElementType::int8, base + slots_per_rank * large, slots_per_rank, small, small}};
+    const std::vector<TensorSpec> tensors{
+        {"w", ElementType::int8, base, slots_per_rank, large, large},
+        {"scale", ElementType::int8, base + slots_per_rank * large, slots_per_rank, small, small}};
     if (!store.register_layer(LayerId{0}, tensors)) std::abort();
     for (SlotId slot : slots) {
-      for (std::size_t t = 0; t < 2; ++t) std::memset(store.tensor_slot(LayerId{0}, t, slot).data(), slot.value() + 1, t == 0 ? large : small);
+      for (std::size_t t = 0; t < 2; ++t)
+        std::memset(store.tensor_slot(LayerId{0}, t, slot).data(), slot.value() + 1, t == 0 ? large : small);
     }
   }
 
@@ -60,7 +62,8 @@ class TwoRanks {
     for (Rank rank : ids<Rank>(2)) {
       ranks_.push_back(std::make_unique<RankState>(bundle_bytes, topology_.slots_of(rank), topology_));
       RankState& state = *ranks_.back();
-      state.engine = *Engine::make(options, std::move((*ends)[rank.index()]), state.store, state.publisher, topology_, here, clock_);
+      state.engine = *Engine::make(options, std::move((*ends)[rank.index()]), state.store, state.publisher,
+                                   topology_, here, clock_);
     }
   }
 
@@ -68,7 +71,8 @@ class TwoRanks {
   void run_step() {
     const Placement& to = ranks_[0]->engine->placement() == here ? there : here;
     const std::vector<std::size_t> bytes{bundle_bytes_};
-    const Program program = *build_program({ranks_[0]->engine->health().epoch, ranks_[0]->engine->placement(), to, topology_, bytes, budget()});
+    const Program program = *build_program(
+        {ranks_[0]->engine->health().epoch, ranks_[0]->engine->placement(), to, topology_, bytes, budget()});
     for (auto& rank : ranks_) {
       if (!rank->engine->begin(program)) std::abort();
     }
@@ -85,10 +89,12 @@ class TwoRanks {
   [[nodiscard]] bool is_right() const {
     for (const auto& rank : ranks_) {
       for (SlotId slot : rank->store.slots()) {
-        const auto expected = static_cast<std::byte>(rank->engine->placement().expert_at(LayerId{0}, slot).value() + 1);
+        const auto expected =
+            static_cast<std::byte>(rank->engine->placement().expert_at(LayerId{0}, slot).value() + 1);
         for (std::size_t t = 0; t < 2; ++t) {
           const auto bytes = rank->store.tensor_slot(LayerId{0}, t, slot);
-          if (bytes.front() != expected || bytes.back() != expected || bytes[bytes.size() / 2] != expected) return false;
+          if (bytes.front() != expected || bytes.back() != expected || bytes[bytes.size() / 2] != expected)
+            return false;
         }
       }
     }

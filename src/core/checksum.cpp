@@ -10,7 +10,8 @@ struct Checksum::State {
   XXH3_state_t xxh3;
 };
 
-// Zeroed first: the reset compares its seed with the state's, and keeps the state's secret when they are equal.
+// Zeroed first: the reset compares its seed with the state's, and keeps the state's secret when they are
+// equal.
 Checksum::Checksum(std::uint64_t seed) : state_(new State{}) {
   XXH3_64bits_reset_withSeed(&state_->xxh3, seed);
 }

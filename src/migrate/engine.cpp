@@ -335,12 +335,12 @@ Status EngineImpl::vote(bool yes, Errc reason) {
 }
 
 Status EngineImpl::on_decision(const Message& message) {
+  if (!program_) {  // The step was never begun here.
+    proposal_.reset();
+    return {};
+  }
   if (message.yes == 0) {
-    if (program_) {
-      roll_back(step_error(static_cast<Errc>(message.reason), "rolled back"));
-    } else {
-      proposal_.reset();
-    }
+    roll_back(step_error(static_cast<Errc>(message.reason), "rolled back"));
     return {};
   }
   if (state_ == StepState::draining || state_ == StepState::committed) return {};  // Said twice.

@@ -58,7 +58,8 @@ class Arm {
   virtual ArmBlock take_block() = 0;
 
   [[nodiscard]] virtual std::uint64_t epoch() const = 0;
-  /// Why the last step was rolled back or the last window was not planned from, as this rank knows it; empty if there was none.
+  /// Why the last step was rolled back or the last window was not planned from, as this rank knows it; empty
+  /// if there was none.
   [[nodiscard]] virtual std::string last_problem() const = 0;
 };
 

@@ -74,7 +74,8 @@ struct ServiceReport {
   double plan_ms = 0.0;
   double migrate_ms = 0.0;
   double stall_ms = 0.0;
-  std::string last_problem;                 ///< Why a step was rolled back or a window refused, as this rank knows it; or empty.
+  std::string
+      last_problem;  ///< Why a step was rolled back or a window refused, as this rank knows it; or empty.
   std::vector<BlockReport> blocks;  ///< In the order in which they ran.
 };
 

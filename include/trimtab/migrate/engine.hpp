@@ -100,12 +100,14 @@ class Engine {
   virtual Status begin(Program program) = 0;
 
   /// Drives the protocol for about `budget`. To be called between forwards, before each one, idle or not.
-  /// @param next  the forward the caller wants to begin, and begins after `go`; its part of every forward below it is done or holds a
+  /// @param next  the forward the caller wants to begin, and begins after `go`; its part of every forward
+  /// below it is done or holds a
   ///              lease of `publisher`. Never smaller than in an earlier call; larger numbers skip forwards.
   virtual Result<Admission> advance(Forward next, Clock::duration budget) = 0;
 
-  /// The part of `advance` that touches neither slots nor table: messages, staging, deadlines. To be called while a forward waits for
-  /// other ranks: one of them may be held by this step, and the decision it waits for may have to come from here.
+  /// The part of `advance` that touches neither slots nor table: messages, staging, deadlines. To be called
+  /// while a forward waits for other ranks: one of them may be held by this step, and the decision it waits
+  /// for may have to come from here.
   virtual Status progress(Clock::duration budget) = 0;
 
   [[nodiscard]] virtual bool is_idle() const noexcept = 0;

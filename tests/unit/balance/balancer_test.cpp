@@ -22,7 +22,8 @@ constexpr RecordContext context;
 
 Placement start() { return *Placement::identity(num_layers, num_slots, num_experts); }
 
-/// One rank with everything a balancer needs, on a thread of its own: the reduction of counts waits for the others.
+/// One rank with everything a balancer needs, on a thread of its own: the reduction of counts waits for the
+/// others.
 struct BalancedRank {
   BalancedRank(Transport& root, const Topology& on)
       : topology(on),
@@ -33,13 +34,15 @@ struct BalancedRank {
     weights.fill(start());
     EngineOptions engine_options;
     engine_options.staging_budget_bytes = 1 << 16;
-    engine = *Engine::make(engine_options, *root.open_channel(), weights.store(), publisher, topology, start(), clock);
+    engine = *Engine::make(engine_options, *root.open_channel(), weights.store(), publisher, topology,
+                           start(), clock);
     BalancerOptions options;
     options.rebalance_every = 2;
     options.bundle_bytes = {192, 192};
     options.staging_budget_bytes = engine_options.staging_budget_bytes;
     options.collective.tag = Tag{1};
-    balancer = std::make_unique<Balancer>(options, *counts_channel, recorder, *engine, topology, executor, clock);
+    balancer =
+        std::make_unique<Balancer>(options, *counts_channel, recorder, *engine, topology, executor, clock);
   }
 
   /// Counts `tokens` tokens for one slot of one layer.
@@ -90,12 +93,15 @@ void on_two_ranks(const std::function<void(BalancedRank&, Rank)>& body) {
   }
 }
 
-double imbalance(const Placement& placement, LayerId layer, const std::vector<double>& loads, const Topology& topology) {
-  return compute_imbalance(compute_rank_loads(loads, placement.layer(layer), topology), topology).max_over_mean();
+double imbalance(const Placement& placement, LayerId layer, const std::vector<double>& loads,
+                 const Topology& topology) {
+  return compute_imbalance(compute_rank_loads(loads, placement.layer(layer), topology), topology)
+      .max_over_mean();
 }
 
 TEST(Balancer, PlansFromTheSumOfAllRanksCounts) {
-  // Each rank alone sees one hot expert; together experts 0 and 2 are hot, both of which have a slot on rank 0.
+  // Each rank alone sees one hot expert; together experts 0 and 2 are hot, both of which have a slot on rank
+  // 0.
   on_two_ranks([](BalancedRank& rank, Rank id) {
     rank.count(LayerId{0}, SlotId{id == Rank{0} ? 0 : 2}, 100);
     rank.count(LayerId{1}, SlotId{1}, 10);
@@ -116,7 +122,8 @@ TEST(Balancer, DoesNothingBeforeTheIntervalIsOver) {
   });
 }
 
-TEST(Balancer, KeepsALayerThatTheWindowDidNotSee) {  // vllm-project/vllm-ascend#12154: a dummy run without load
+TEST(Balancer,
+     KeepsALayerThatTheWindowDidNotSee) {  // vllm-project/vllm-ascend#12154: a dummy run without load
   on_two_ranks([](BalancedRank& rank, Rank) {
     rank.count(LayerId{0}, SlotId{0}, 100);
     rank.count(LayerId{1}, SlotId{0}, 100);
@@ -131,7 +138,8 @@ TEST(Balancer, KeepsALayerThatTheWindowDidNotSee) {  // vllm-project/vllm-ascend
   });
 }
 
-TEST(Balancer, RefusesAWindowThatOneRankCountedWrongOnEveryRank) {  // R5; alibaba/rtp-llm 0c6756cca planned from dead counters
+TEST(Balancer, RefusesAWindowThatOneRankCountedWrongOnEveryRank) {  // R5; alibaba/rtp-llm 0c6756cca planned
+                                                                    // from dead counters
   on_two_ranks([](BalancedRank& rank, Rank id) {
     if (id == Rank{1}) {
       const std::vector<SlotId> lost{no_slot};  // A valid token that went nowhere.
@@ -167,7 +175,8 @@ TEST(Balancer, SkipsAWindowWhileAProgramRunsOnAnyRank) {
   });
 }
 
-TEST(Balancer, FoldsCountsOfTwoEpochsWithTheirOwnPlacements) {  // jd-opensource/xllm folds old counts with the new map
+TEST(Balancer,
+     FoldsCountsOfTwoEpochsWithTheirOwnPlacements) {  // jd-opensource/xllm folds old counts with the new map
   on_two_ranks([](BalancedRank& rank, Rank) {
     rank.count(LayerId{0}, SlotId{0}, 100);
     rank.count(LayerId{0}, SlotId{2}, 100);

@@ -2,6 +2,8 @@
 #include "support/cluster.hpp"
 #include "support/placements.hpp"
 
+#include <trimtab/transport/inproc.hpp>
+
 #include <gtest/gtest.h>
 
 namespace trimtab::test {
@@ -160,6 +162,26 @@ TEST(Engine, RefusesProgramsThatCannotRun) {
   program.staging_bytes = 192;
   ASSERT_TRUE(engine.begin(program));
   EXPECT_EQ(engine.begin(program).error().message, "a program is running (proposed)");
+}
+
+/// What `make` says when one part is of another shape than the rest.
+std::string refusal(std::int32_t channel_ranks, std::int32_t store_layers, std::int32_t store_slots) {
+  const Topology topology = uniform(2, 1, 4);
+  const Placement placement = one_layer(4, {0, 1, 2, 3});
+  auto ends = make_inproc_transports(channel_ranks);
+  ExpertStore store(store_layers, ids<SlotId>(store_slots));
+  TablePublisher publisher(*RoutingTable::compile(placement, topology, {Epoch{0}, 0}));
+  const SteadyClock clock;
+  const auto made =
+      Engine::make(options(), std::move(ends->front()), store, publisher, topology, placement, clock);
+  return made ? "" : made.error().message;
+}
+
+TEST(Engine, RefusesPartsThatDoNotFit) {
+  EXPECT_EQ(refusal(2, 1, 2), "");
+  EXPECT_EQ(refusal(3, 1, 2), "channel of 3 ranks, topology of 2");
+  EXPECT_EQ(refusal(2, 2, 2), "store of 2 layers, placement of 1");
+  EXPECT_EQ(refusal(2, 1, 3), "rank 0: the store has slots 0+3, the topology 0+2");
 }
 
 }  // namespace

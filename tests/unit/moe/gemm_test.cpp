@@ -57,11 +57,11 @@ TEST(Gemm, EqualsPlainIntegerLoopsForEveryBatchSize) {
 
 TEST(Gemm, EqualsPlainIntegerLoopsForOddShapes) {
   use_one_gemm_thread();
-  for (const std::size_t channels : {1, 7, 16, 100, 129}) {
-    for (const std::size_t inputs : {1, 3, 4, 15, 64, 130, 257}) {
+  for (const std::size_t channels : {1U, 7U, 16U, 100U, 129U}) {
+    for (const std::size_t inputs : {1U, 3U, 4U, 15U, 64U, 130U, 257U}) {
       const Bytes weights = random_bytes(channels * inputs, -63, 63, 3);
       const Bytes activations = random_bytes(65 * inputs, -128, 127, 4);
-      for (const std::size_t rows : {1, 2, 17, 65})
+      for (const std::size_t rows : {1U, 2U, 17U, 65U})
         expect_exact({rows, channels, inputs}, activations, weights);
     }
   }
