@@ -28,7 +28,8 @@ struct InspectArguments {
 };
 
 /// The table, or with --json - the document in its place.
-Status write_report(const InspectArguments& args, const nlohmann::ordered_json& document, std::string text) {
+Status write_report(const InspectArguments& args, const nlohmann::ordered_json& document,
+                    const std::string& text) {
   Outputs outputs;
   if (Status s = outputs.add(args.json, document); !s) return s;
   if (Status s = outputs.commit(); !s) return s;

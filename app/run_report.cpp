@@ -89,8 +89,9 @@ std::string run_text(const moe::ServiceOptions& service, const moe::ServiceRepor
   const auto& spread = report.tokens_per_s_deviation;
   std::string text;
   text += fmt::format(
-      "service    {} ranks on {} nodes over {}, {} slots per layer; {} forwards of {} tokens per rank\n",
-      service.topology.num_ranks(), service.topology.num_nodes(), transport, service.topology.num_slots(),
+      "service    {} ranks on {} node{} over {}, {} slots per layer; {} forwards of {} tokens per rank\n",
+      service.topology.num_ranks(), service.topology.num_nodes(),
+      service.topology.num_nodes() == 1 ? "" : "s", transport, service.topology.num_slots(),
       service.forwards(), service.tokens_per_rank);
   text += fmt::format("model      {} layers x {} experts, top-{}, hidden {}, intermediate {}\n",
                       model.num_layers, model.num_experts, model.top_k, model.hidden, model.intermediate);

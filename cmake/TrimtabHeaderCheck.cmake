@@ -15,7 +15,7 @@ foreach(header IN LISTS headers)
 endforeach()
 
 add_library(check_headers OBJECT EXCLUDE_FROM_ALL ${header_sources})
-target_link_libraries(check_headers PRIVATE trimtab trimtab_warnings fmt::fmt-header-only)
+target_link_libraries(check_headers PRIVATE trimtab trimtab_warnings fmt::fmt)
 target_include_directories(check_headers PRIVATE ${PROJECT_SOURCE_DIR}/src)
 if(TRIMTAB_HAS_MPI)
   target_link_libraries(check_headers PRIVATE MPI::MPI_CXX)

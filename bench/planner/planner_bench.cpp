@@ -139,12 +139,12 @@ void plan_raw(benchmark::State& state, const Shape& shape) {
 void register_all() {
   for (const Shape& shape : shapes) {
     const auto add = [&](const char* who, auto run) {
-      benchmark::RegisterBenchmark((std::string("plan/") + shape.name + "/" + who).c_str(),
+      benchmark::RegisterBenchmark((std::string("plan/") + shape.name + who).c_str(),
                                    [&shape, run](benchmark::State& state) { run(state, shape); })
           ->Unit(benchmark::kMillisecond);
     };
-    add("trimtab", plan_with_trimtab);
-    if (shape.groups == 1) add("raw", plan_raw);
+    add("", plan_with_trimtab);
+    if (shape.groups == 1) add("/twin", plan_raw);
   }
 }
 

@@ -118,10 +118,10 @@ void raw_memcpy(benchmark::State& state) {
   report(state, size);
 }
 
-BENCHMARK(store_exchange_bundle)->Unit(benchmark::kMicrosecond);
-BENCHMARK(store_read_bundle)->Unit(benchmark::kMicrosecond);
-BENCHMARK(store_checksum)->Unit(benchmark::kMicrosecond);
-BENCHMARK(raw_memcpy)->Unit(benchmark::kMicrosecond);
+BENCHMARK(store_exchange_bundle)->Name("weights/exchange bundle")->Unit(benchmark::kMicrosecond);
+BENCHMARK(store_read_bundle)->Name("weights/read bundle")->Unit(benchmark::kMicrosecond);
+BENCHMARK(store_checksum)->Name("weights/checksum bundle")->Unit(benchmark::kMicrosecond);
+BENCHMARK(raw_memcpy)->Name("weights/twin")->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 }  // namespace trimtab::bench

@@ -62,10 +62,12 @@ void raw_pointer_swap(benchmark::State& state) {
   if (current.load()->identity().epoch != Epoch{epoch}) state.SkipWithError("wrong table");
 }
 
-BENCHMARK(publisher_acquire);
-BENCHMARK(raw_pointer_load);
-BENCHMARK(publisher_publish)->Iterations(1000);  // Making a table costs far more than the swap that is timed.
-BENCHMARK(raw_pointer_swap)->Iterations(1000);
+BENCHMARK(publisher_acquire)->Name("route/acquire table");
+BENCHMARK(raw_pointer_load)->Name("route/acquire table/twin");
+BENCHMARK(publisher_publish)
+    ->Name("route/publish table")
+    ->Iterations(1000);  // Making a table costs far more than the swap that is timed.
+BENCHMARK(raw_pointer_swap)->Name("route/publish table/twin")->Iterations(1000);
 
 }  // namespace
 }  // namespace trimtab::bench

@@ -96,10 +96,10 @@ void raw_decode_forward(benchmark::State& state) {
   state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(model_layers * slots.size()));
 }
 
-BENCHMARK(recorder_record)->Unit(benchmark::kMicrosecond);
-BENCHMARK(raw_histogram)->Unit(benchmark::kMicrosecond);
-BENCHMARK(recorder_decode_forward)->Unit(benchmark::kMicrosecond);
-BENCHMARK(raw_decode_forward)->Unit(benchmark::kMicrosecond);
+BENCHMARK(recorder_record)->Name("record/batch of 64k x 8")->Unit(benchmark::kMicrosecond);
+BENCHMARK(raw_histogram)->Name("record/batch of 64k x 8/twin")->Unit(benchmark::kMicrosecond);
+BENCHMARK(recorder_decode_forward)->Name("record/decode forward of 61 layers")->Unit(benchmark::kMicrosecond);
+BENCHMARK(raw_decode_forward)->Name("record/decode forward of 61 layers/twin")->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 }  // namespace trimtab::bench

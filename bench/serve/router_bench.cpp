@@ -66,8 +66,8 @@ void raw_gather(benchmark::State& state) {
   report(state);
 }
 
-BENCHMARK(router_dispatch)->Unit(benchmark::kMicrosecond);
-BENCHMARK(raw_gather)->Unit(benchmark::kMicrosecond);
+BENCHMARK(router_dispatch)->Name("route/dispatch 64k x 8")->Unit(benchmark::kMicrosecond);
+BENCHMARK(raw_gather)->Name("route/dispatch 64k x 8/twin")->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 }  // namespace trimtab::bench
