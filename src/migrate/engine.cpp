@@ -443,7 +443,7 @@ void EngineImpl::release_quarantine() {
 Status EngineImpl::fail_in_doubt(Error why) {
   last_failure_ = why;
   enter(StepState::in_doubt);
-  return failure(why.code, why.message, why.where);
+  return tl::unexpected<Error>(std::move(why));
 }
 
 Status EngineImpl::send(MessageKind kind, bool yes, Errc reason, std::uint64_t forward) {
