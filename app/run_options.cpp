@@ -25,7 +25,7 @@ std::int32_t divide_up(std::int64_t a, std::int64_t b) { return static_cast<std:
 struct Domain {
   std::int32_t first;
   std::int32_t size = 10;
-  double heat = 5.0;
+  double heat = 8.0;
 };
 
 /// One phase each. On two ranks the identity placement has all of them on the first, so that there is
