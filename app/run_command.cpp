@@ -132,11 +132,11 @@ void add_traffic_options(CLI::App& verb, RunOptions& options) {
                   "Tokens per rank and forward (default: 128 per expert over all ranks)")
       ->check(in_range(1, 1 << 20))
       ->type_name("N");
-  verb.add_option("--forwards", options.forwards,
-                  "Forwards of each arm, rounded up to whole blocks: 16 or more")
+  verb.add_option(
+          "--forwards", options.forwards,
+          "Forwards of each arm, rounded up to whole blocks: 16 or more (default: 64; with --loads 16)")
       ->check(in_range(1, 1 << 30))
-      ->type_name("N")
-      ->capture_default_str();
+      ->type_name("N");
   verb.add_option("--rebalance-every", options.rebalance_every, "Forwards between two plans")
       ->check(in_range(1, 1 << 30))
       ->type_name("N")

@@ -163,9 +163,11 @@ Result<moe::ServiceOptions> make_service_options(const RunOptions& options, cons
   service.plan.num_groups = options.groups;
   service.tokens_per_rank = options.tokens.value_or(
       divide_up(tokens_per_expert * model.num_experts, std::int64_t{model.top_k} * num_ranks));
+  // Recorded models are several times as large as the generated one.
+  const std::uint64_t forwards = options.forwards.value_or(options.loads.empty() ? 64 : 16);
   // Short blocks cancel the drift of a noisy machine best; fewer than 8 quads say little.
-  service.num_quads = std::clamp<std::uint64_t>(options.forwards / 4, 8, 24);
-  service.block_forwards = (options.forwards + 2 * service.num_quads - 1) / (2 * service.num_quads);
+  service.num_quads = std::clamp<std::uint64_t>(forwards / 4, 8, 24);
+  service.block_forwards = (forwards + 2 * service.num_quads - 1) / (2 * service.num_quads);
   service.rebalance_every = options.rebalance_every;
   return service;
 }

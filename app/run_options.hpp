@@ -27,8 +27,8 @@ struct RunOptions {
   std::optional<std::int32_t> top_k;
   std::int32_t groups = 1;
   std::optional<std::int32_t> top_groups;
-  std::optional<std::int32_t> tokens;  ///< Per rank and forward.
-  std::uint64_t forwards = 64;         ///< Of each arm.
+  std::optional<std::int32_t> tokens;     ///< Per rank and forward.
+  std::optional<std::uint64_t> forwards;  ///< Of each arm.
   std::uint64_t rebalance_every = 4;
   std::string transport = "inproc";
   std::uint64_t seed = 1;
