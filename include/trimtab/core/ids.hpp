@@ -29,7 +29,8 @@ class StrongId {
 
   [[nodiscard]] constexpr StrongId next() const noexcept { return StrongId(static_cast<Rep>(value_ + 1)); }
 
-  friend constexpr auto operator<=>(StrongId, StrongId) noexcept = default;
+  // clang-tidy 14 takes the 0 of a rewritten comparison for a pointer.
+  friend constexpr auto operator<=>(StrongId, StrongId) noexcept = default;  // NOLINT(modernize-use-nullptr)
 
  private:
   Rep value_{};
