@@ -5,51 +5,37 @@
 
 #include "plan/pack.hpp"
 #include "plan/replicate.hpp"
+#include "plan/spill.hpp"
+#include "plan/swap.hpp"
+#include "plan/two_per_rank.hpp"
 
 #include <algorithm>
 
 namespace trimtab {
 namespace {
 
-/// Good enough: a tenth of a percent above what no placement can beat is below the noise of any batch.
-constexpr double tolerance = 1e-3;
+/// Where improvement ends: above what no placement can beat by a fraction of the noise of any batch.
+constexpr double good_enough = 1.0 + 3e-4;
+/// Above it a layer is searched by default: swaps alone did not come near the bound.
+constexpr double near_enough = 1.0 + 2e-3;
 constexpr std::size_t swaps_per_rank = 4;
 
-std::vector<std::vector<ExpertId>> make_groups(std::int32_t num_experts, std::int32_t num_groups) {
-  std::vector<std::vector<ExpertId>> groups(static_cast<std::size_t>(num_groups));
-  for (ExpertId e : ids<ExpertId>(num_experts)) {
-    groups[e.index() / static_cast<std::size_t>(num_experts / num_groups)].push_back(e);
-  }
-  return groups;
-}
+std::size_t steps_per_slot(Effort effort) { return effort == Effort::thorough ? 1000 : 60; }
 
-bool are_alike(std::span<const Rank> a, std::span<const Rank> b, const Topology& topology) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](Rank x, Rank y) {
-    const RankInfo& left = topology.rank(x);
-    const RankInfo& right = topology.rank(y);
-    return left.num_slots == right.num_slots && left.speed == right.speed;
+/// All ranks have two slots and one speed.
+bool has_pairs(const Region& region, const Topology& topology) {
+  return std::all_of(region.ranks.begin(), region.ranks.end(), [&](Rank rank) {
+    return topology.rank(rank).num_slots == 2 &&
+           topology.rank(rank).speed == topology.rank(region.ranks.front()).speed;
   });
 }
 
-std::vector<NodeRanks> make_nodes(const Topology& topology) {
-  std::vector<NodeRanks> nodes;
-  for (NodeId node : ids<NodeId>(topology.num_nodes())) {
-    NodeRanks made{usable_ranks(topology, node), 0.0, 0};
-    made.speed = speed_of(made.ranks, topology);
-    while (made.kind < nodes.size() && !are_alike(nodes[made.kind].ranks, made.ranks, topology)) ++made.kind;
-    nodes.push_back(std::move(made));
-  }
-  return nodes;
+bool is_zero(LayerLoads loads) {
+  return std::all_of(loads.begin(), loads.end(), [](double load) { return load == 0.0; });
 }
 
-Imbalance imbalance_of(LayerLoads loads, Row row, const Topology& topology) {
+Imbalance measure(LayerLoads loads, Row row, const Topology& topology) {
   return compute_imbalance(compute_rank_loads(loads, row, topology), topology);
-}
-
-void write_rank(const RankContents& contents, Rank rank, const Topology& topology, std::span<ExpertId> row) {
-  std::vector<ExpertId> held(contents.on(rank).begin(), contents.on(rank).end());
-  std::sort(held.begin(), held.end());
-  std::copy(held.begin(), held.end(), row.begin() + topology.slots_of(rank).first().value());
 }
 
 }  // namespace
@@ -58,93 +44,184 @@ LayerPlanner::LayerPlanner(std::int32_t num_experts, const Topology& topology, c
                            Locality locality)
     : topology_(topology),
       options_(options),
-      locality_(locality),
+      part_maker_(num_experts, topology, options, locality),
       identity_(identity_row(num_experts, topology, false)),
       live_identity_(identity_row(num_experts, topology, true)),
       identity_is_live_(is_live(identity_, num_experts, topology)),
-      identity_is_allowed_(identity_is_live_) {
-  for (ExpertId e : ids<ExpertId>(num_experts)) everything_.experts.push_back(e);
-  everything_.ranks = usable_ranks(topology);
-  if (locality != Locality::group_strict) return;
-  nodes_ = make_nodes(topology);
-  groups_ = make_groups(num_experts, options.num_groups);
-  identity_is_allowed_ =
-      identity_is_live_ && keeps_groups_together(identity_, num_experts, options.num_groups, topology);
-}
+      identity_is_allowed_(identity_is_live_ && locality != Locality::group_spill &&
+                           (locality == Locality::none ||
+                            keeps_groups_together(identity_, num_experts, options.num_groups, topology))) {}
 
-LayerReport LayerPlanner::plan(LayerId layer, LayerLoads loads, std::span<ExpertId> row) const {
+LayerReport LayerPlanner::plan(LayerId layer, std::span<const LayerLoads> scenarios,
+                               std::span<ExpertId> row) const {
   LayerReport report{.layer = layer};
-  report.is_dense = std::all_of(loads.begin(), loads.end(), [](double load) { return load == 0.0; });
-  report.imbalance_before = imbalance_of(loads, identity_, topology_).max_over_mean();
+  std::vector<Scenario> under = loaded(scenarios);
+  report.is_dense = under.empty();
   if (report.is_dense && identity_is_live_) {
     std::copy(identity_.begin(), identity_.end(), row.begin());
+  } else if (report.is_dense) {
+    plan_one(scenarios.front(), part_maker_.make(scenarios.front()), row);
   } else {
-    const Split parts = split(loads);
-    pack(loads, parts, row);
-    keep_identity_if_better(loads, row);
-    const Imbalance planned = imbalance_of(loads, row, topology_);
-    report.imbalance = std::max(1.0, planned.max_over_mean());
+    Parts parts = under[0].parts;
+    if (under.size() == 1) {
+      plan_one(under[0].loads, parts, row);
+    } else {
+      parts = plan_several(under, row);
+    }
+    report.imbalance_before = imbalance_of(under, identity_);
+    report.imbalance = imbalance_of(under, row);
+    if (report.imbalance_before < report.imbalance && keep_identity(row)) {
+      report.imbalance = report.imbalance_before;
+    }
+    report.imbalance = std::max(1.0, report.imbalance);
+    for (const Scenario& scenario : under) {
+      if (options_.locality != Locality::group_spill) break;
+      report.spill = std::max(report.spill, spilled_share(scenario.loads, row, parts.home, topology_));
+    }
     // The bound sums loads in another order than the ranks do; where it is met, rounding must not exceed it.
-    if (planned.mean > 0.0) report.bound = std::clamp(parts.bound / planned.mean, 1.0, report.imbalance);
+    report.bound = std::clamp(bound_of(under), 1.0, report.imbalance);
   }
   report.duplicates_on_rank = count_duplicates(row, topology_);
   return report;
 }
 
-LayerPlanner::Split LayerPlanner::split(LayerLoads loads) const {
-  if (locality_ == Locality::group_strict) return split_by_group(loads);
-  return {{everything_}, pressure_bound(loads, everything_, topology_)};
+std::vector<LayerPlanner::Scenario> LayerPlanner::loaded(std::span<const LayerLoads> scenarios) const {
+  std::vector<Scenario> found;
+  double weights = 0.0;
+  for (std::size_t i = 0; i < scenarios.size(); ++i) {
+    const double weight = options_.weights.empty() ? 1.0 : options_.weights[i];
+    if (is_zero(scenarios[i]) || weight == 0.0) continue;
+    const double mean = load_of(part_maker_.everything().experts, scenarios[i]) / topology_.total_speed();
+    found.push_back({scenarios[i], weight, mean, part_maker_.make(scenarios[i])});
+    weights += weight;
+  }
+  for (Scenario& scenario : found) scenario.weight /= weights;
+  return found;
 }
 
-LayerPlanner::Split LayerPlanner::split_by_group(LayerLoads loads) const {
-  std::vector<double> group_loads;
-  std::vector<double> node_speeds;
-  for (const auto& group : groups_) group_loads.push_back(load_of(group, loads));
-  for (const NodeRanks& node : nodes_) node_speeds.push_back(node.speed);
-  const GroupPacking packing = pack_groups(group_loads, node_speeds);
-  Split result{std::vector<Region>(nodes_.size()),
-               pressure_bound(loads, groups_, nodes_, packing, topology_)};
-  for (std::size_t n = 0; n < nodes_.size(); ++n) result.regions[n].ranks = nodes_[n].ranks;
-  for (std::size_t g = 0; g < groups_.size(); ++g) {
-    auto& experts = result.regions[packing.node_of_group[g].index()].experts;
-    experts.insert(experts.end(), groups_[g].begin(), groups_[g].end());
+void LayerPlanner::plan_one(LayerLoads loads, const Parts& parts, std::span<ExpertId> row) const {
+  std::fill(row.begin(), row.end(), no_expert);
+  for (const Part& part : parts.parts) fill(loads, part, parts.bound, row);
+  if (options_.effort == Effort::fast || is_zero(loads)) return;
+  LoadView view{Packing(loads, topology_, row), parts.bound, 1.0};
+  search(std::span(&view, 1), parts);
+  std::copy(view.packing.row().begin(), view.packing.row().end(), row.begin());
+}
+
+std::vector<double> LayerPlanner::common_loads(std::span<const Scenario> scenarios) const {
+  std::vector<double> common(scenarios[0].loads.size(), 0.0);
+  for (const Scenario& scenario : scenarios) {
+    const double unit = scenario.weight / scenario.mean;
+    for (std::size_t e = 0; e < common.size(); ++e) common[e] += unit * scenario.loads[e];
+  }
+  return common;
+}
+
+// Starts from the plan for the mean of the scenarios or for one of them, whichever is best under all.
+Parts LayerPlanner::plan_several(std::span<const Scenario> scenarios, std::span<ExpertId> row) const {
+  const std::vector<double> common = common_loads(scenarios);
+  Parts parts = part_maker_.make(common);
+  plan_one(common, parts, row);
+  std::vector<ExpertId> other(row.size());
+  for (const Scenario& scenario : scenarios) {
+    plan_one(scenario.loads, scenario.parts, other);
+    if (!(imbalance_of(scenarios, other) < imbalance_of(scenarios, row))) continue;
+    std::copy(other.begin(), other.end(), row.begin());
+    parts = scenario.parts;
+  }
+  if (options_.effort == Effort::fast) return parts;
+  std::vector<LoadView> views = views_of(scenarios, row);
+  search(views, parts);
+  const Row found = views.front().packing.row();
+  std::copy(found.begin(), found.end(), row.begin());
+  return parts;
+}
+
+// Under the worst scenario all have one target in units of their means, else each its own.
+std::vector<LoadView> LayerPlanner::views_of(std::span<const Scenario> scenarios, Row row) const {
+  const double bound = bound_of(scenarios);
+  std::vector<LoadView> views;
+  for (const Scenario& scenario : scenarios) {
+    const double target =
+        options_.objective == Objective::worst ? bound * scenario.mean : scenario.parts.bound;
+    views.push_back({Packing(scenario.loads, topology_, row), target, scenario.weight});
+  }
+  return views;
+}
+
+void LayerPlanner::fill(LayerLoads loads, const Part& part, double bound, std::span<ExpertId> row) const {
+  const Region& region = part.region;
+  std::vector<std::int32_t> distinct = part.counts;
+  if (options_.effort != Effort::fast && has_pairs(region, topology_) && !is_zero(loads)) {
+    distinct = search_pair_counts(loads, region, std::move(distinct), bound * good_enough,
+                                  steps_per_slot(options_.effort) * row.size());
+  }
+  std::vector<std::int32_t> counts = distinct;
+  std::vector<Duplicate> duplicates;
+  if (!options_.allow_vacant) duplicates = force_duplicates(loads, region, topology_, counts);
+  RankContents contents(loads, counts, topology_);
+  pack_heaviest_first(contents, region, distinct);
+  for (const Duplicate& duplicate : duplicates) contents.add(duplicate.rank, duplicate.expert);
+  for (Rank rank : region.ranks) {
+    const auto held = contents.on(rank);
+    std::copy(held.begin(), held.end(), row.begin() + topology_.slots_of(rank).first().value());
+  }
+}
+
+void LayerPlanner::search(std::span<LoadView> views, const Parts& parts) const {
+  const bool is_single = views.size() == 1;
+  AnnealOptions annealing{.objective = options_.objective,
+                          .good_enough = good_enough,
+                          .max_steps = steps_per_slot(options_.effort) * views[0].packing.row().size()};
+  const double near = options_.effort == Effort::thorough ? good_enough : near_enough;
+  const auto swap = [&](const Region& region) {
+    if (!is_single) return;
+    improve_by_swaps(views[0].packing, region, views[0].target * good_enough,
+                     swaps_per_rank * region.ranks.size());
+  };
+  for (const Part& part : parts.parts) {
+    const Region& region = part.region;
+    swap(region);
+    if (is_single && has_pairs(region, topology_)) continue;
+    if (excess_of(views, region.ranks, options_.objective) <= near) continue;
+    anneal(views, region, annealing);
+    swap(region);
+  }
+  const Region& everything = part_maker_.everything();
+  if (parts.parts.size() == 1 || excess_of(views, everything.ranks, options_.objective) <= near) return;
+  if (options_.locality != Locality::group_spill) return;
+  const SpillLimit limit{parts.home, options_.spill};
+  annealing.spill = &limit;
+  anneal(views, everything, annealing);
+}
+
+// Heaviest first is a heuristic: on ranks of unequal speed, or by luck, the identity may be better.
+bool LayerPlanner::keep_identity(std::span<ExpertId> row) const {
+  if (!identity_is_allowed_) return false;
+  if (count_duplicates(live_identity_, topology_) > count_duplicates(row, topology_)) return false;
+  std::copy(live_identity_.begin(), live_identity_.end(), row.begin());
+  return true;
+}
+
+template <class Value>
+double LayerPlanner::by_objective(std::span<const Scenario> scenarios, Value value) const {
+  double result = 0.0;
+  for (const Scenario& scenario : scenarios) {
+    const double one = value(scenario);
+    result = options_.objective == Objective::worst ? std::max(result, one) : result + scenario.weight * one;
   }
   return result;
 }
 
-void LayerPlanner::pack(LayerLoads loads, const Split& parts, std::span<ExpertId> row) const {
-  std::vector<std::int32_t> distinct(loads.size(), 0);
-  for (const Region& region : parts.regions) {
-    const std::vector<std::int32_t> counts = count_replicas(loads, region, topology_);
-    for (ExpertId e : region.experts) distinct[e.index()] = counts[e.index()];
-  }
-  std::vector<std::int32_t> counts = distinct;
-  std::vector<Duplicate> duplicates;
-  for (const Region& region : parts.regions) {
-    if (options_.allow_vacant) break;
-    const std::vector<Duplicate> forced = force_duplicates(loads, region, topology_, counts);
-    duplicates.insert(duplicates.end(), forced.begin(), forced.end());
-  }
-  RankContents contents(loads, counts, topology_);
-  for (const Region& region : parts.regions) pack_heaviest_first(contents, region, distinct);
-  for (const Duplicate& duplicate : duplicates) contents.add(duplicate.rank, duplicate.expert);
-  std::fill(row.begin(), row.end(), no_expert);
-  for (const Region& region : parts.regions) {
-    const double mean = load_of(region.experts, loads) / speed_of(region.ranks, topology_);
-    const double target = std::max(parts.bound, mean) * (1.0 + tolerance);
-    improve_by_swaps(contents, region, target, swaps_per_rank * region.ranks.size());
-    for (Rank rank : region.ranks) write_rank(contents, rank, topology_, row);
-  }
+double LayerPlanner::imbalance_of(std::span<const Scenario> scenarios, Row row) const {
+  return by_objective(scenarios, [&](const Scenario& scenario) {
+    return measure(scenario.loads, row, topology_).max_over_mean();
+  });
 }
 
-// Heaviest first is a heuristic: on ranks of unequal speed, or by luck, the identity may be better.
-void LayerPlanner::keep_identity_if_better(LayerLoads loads, std::span<ExpertId> row) const {
-  if (!identity_is_allowed_) return;
-  if (count_duplicates(live_identity_, topology_) > count_duplicates(row, topology_)) return;
-  const double identity = imbalance_of(loads, live_identity_, topology_).max;
-  if (identity < imbalance_of(loads, row, topology_).max) {
-    std::copy(live_identity_.begin(), live_identity_.end(), row.begin());
-  }
+double LayerPlanner::bound_of(std::span<const Scenario> scenarios) const {
+  return by_objective(scenarios,
+                      [](const Scenario& scenario) { return scenario.parts.bound / scenario.mean; });
 }
 
 }  // namespace trimtab

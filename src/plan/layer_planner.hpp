@@ -3,8 +3,8 @@
 
 #include <trimtab/plan/planner.hpp>
 
-#include "plan/bound.hpp"
-#include "plan/row.hpp"
+#include "plan/anneal.hpp"
+#include "plan/parts.hpp"
 
 namespace trimtab {
 
@@ -17,28 +17,46 @@ class LayerPlanner {
   LayerPlanner(std::int32_t num_experts, const Topology& topology, const PlanOptions& options,
                Locality locality);
 
-  /// Fills `row`, by SlotId. `loads` may be all zero: a dense row.
-  [[nodiscard]] LayerReport plan(LayerId layer, LayerLoads loads, std::span<ExpertId> row) const;
+  /// Fills `row`, by SlotId.
+  /// @param scenarios  loads of the layer, one per scenario; all zero in all of them: a dense row
+  [[nodiscard]] LayerReport plan(LayerId layer, std::span<const LayerLoads> scenarios,
+                                 std::span<ExpertId> row) const;
 
  private:
-  struct Split {
-    std::vector<Region> regions;
-    double bound;  ///< On load / speed.
+  /// A scenario that loads the layer.
+  struct Scenario {
+    LayerLoads loads;
+    double weight;  ///< The weights add up to 1.
+    double mean;    ///< Load / speed if all ranks were even.
+    Parts parts;
   };
 
-  [[nodiscard]] Split split(LayerLoads loads) const;
-  [[nodiscard]] Split split_by_group(LayerLoads loads) const;
-  void pack(LayerLoads loads, const Split& split, std::span<ExpertId> row) const;
-  void keep_identity_if_better(LayerLoads loads, std::span<ExpertId> row) const;
+  [[nodiscard]] std::vector<Scenario> loaded(std::span<const LayerLoads> scenarios) const;
+  /// `parts` are those of `loads`.
+  void plan_one(LayerLoads loads, const Parts& parts, std::span<ExpertId> row) const;
+  /// @return the parts that the plan was made in
+  Parts plan_several(std::span<const Scenario> scenarios, std::span<ExpertId> row) const;
+  /// The weighted mean of the scenarios, each in units of its mean.
+  [[nodiscard]] std::vector<double> common_loads(std::span<const Scenario> scenarios) const;
+
+  /// Replicas of one region onto its ranks, heaviest first; writes only their slots.
+  void fill(LayerLoads loads, const Part& part, double bound, std::span<ExpertId> row) const;
+  void search(std::span<LoadView> views, const Parts& parts) const;
+  [[nodiscard]] std::vector<LoadView> views_of(std::span<const Scenario> scenarios, Row row) const;
+
+  /// Puts the identity into `row` unless the locality or I2 forbids it.
+  [[nodiscard]] bool keep_identity(std::span<ExpertId> row) const;
+  /// As the objective has it; > 0.
+  [[nodiscard]] double imbalance_of(std::span<const Scenario> scenarios, Row row) const;
+  [[nodiscard]] double bound_of(std::span<const Scenario> scenarios) const;
+  template <class Value>
+  [[nodiscard]] double by_objective(std::span<const Scenario> scenarios, Value value) const;
 
   const Topology& topology_;
   PlanOptions options_;
-  Locality locality_;
-  Region everything_;
-  std::vector<NodeRanks> nodes_;               ///< Only under group_strict.
-  std::vector<std::vector<ExpertId>> groups_;  ///< Only under group_strict.
-  std::vector<ExpertId> identity_;             ///< As a service starts.
-  std::vector<ExpertId> live_identity_;        ///< The same with dead ranks vacant.
+  PartMaker part_maker_;
+  std::vector<ExpertId> identity_;       ///< As a service starts.
+  std::vector<ExpertId> live_identity_;  ///< The same with dead ranks vacant.
   bool identity_is_live_;
   bool identity_is_allowed_;  ///< Under the locality.
 };

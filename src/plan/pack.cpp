@@ -4,88 +4,107 @@
 #include "plan/repair.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <limits>
 
 namespace trimtab {
 namespace {
 
-/// Ranks with room, the one of least pressure on top. Pressures in it are current: a rank leaves the queue
-/// before anything is put on it.
-class RankQueue {
+/// The rank of least pressure among those on offer, the lower one of equals: a tournament of ranks, so that a
+/// change costs one comparison a level. An entry is one number, the bits of the pressure (which order as
+/// pressures do, as these are not negative) with the rank in the lowest ones: no branch depends on who wins,
+/// and pressures closer than 2^-30 of themselves count as equal for a million ranks.
+class LightestRank {
  public:
-  RankQueue(const RankContents& contents, const Region& region) : contents_(contents) {
-    for (Rank rank : region.ranks) push(rank);
-  }
+  explicit LightestRank(std::size_t num_ranks)
+      : num_leaves_(std::bit_ceil(std::max<std::size_t>(num_ranks, 2))), nodes_(2 * num_leaves_, nobody) {}
 
-  [[nodiscard]] bool empty() const noexcept { return heap_.empty(); }
+  /// No rank is on offer.
+  [[nodiscard]] bool empty() const noexcept { return nodes_[1] == nobody; }
+  [[nodiscard]] std::size_t get() const noexcept { return nodes_[1] & (num_leaves_ - 1); }
 
-  void push(Rank rank) {
-    heap_.push_back({contents_.pressure(rank), rank});
-    std::push_heap(heap_.begin(), heap_.end(), is_fuller);
+  void offer(std::size_t rank, double pressure) noexcept {
+    const auto bits = std::bit_cast<std::uint64_t>(std::max(pressure, 0.0));
+    replace(rank, (bits & ~std::uint64_t{num_leaves_ - 1}) | rank);
   }
-
-  Rank pop() {
-    std::pop_heap(heap_.begin(), heap_.end(), is_fuller);
-    const Rank rank = heap_.back().rank;
-    heap_.pop_back();
-    return rank;
-  }
+  void withdraw(std::size_t rank) noexcept { replace(rank, nobody); }
 
  private:
-  struct Entry {
-    double pressure;
-    Rank rank;
-  };
-  static bool is_fuller(const Entry& a, const Entry& b) {
-    if (a.pressure != b.pressure) return a.pressure > b.pressure;
-    return a.rank > b.rank;
+  static constexpr std::uint64_t nobody = std::numeric_limits<std::uint64_t>::max();
+
+  void replace(std::size_t rank, std::uint64_t entry) noexcept {
+    std::size_t node = num_leaves_ + rank;
+    for (nodes_[node] = entry; node > 1; nodes_[node] = entry) {
+      entry = std::min(entry, nodes_[node ^ 1]);
+      node /= 2;
+    }
   }
 
-  const RankContents& contents_;
-  std::vector<Entry> heap_;
+  std::size_t num_leaves_;
+  std::vector<std::uint64_t> nodes_;  ///< The root is 1; the winner of 2n and 2n + 1 is at n.
 };
 
-std::vector<ExpertId> heaviest_first(const RankContents& contents, const Region& region) {
-  std::vector<ExpertId> order = region.experts;
-  std::sort(order.begin(), order.end(), [&](ExpertId a, ExpertId b) {
-    if (contents.share(a) != contents.share(b)) return contents.share(a) > contents.share(b);
-    return a < b;
+struct Weighed {
+  double share;
+  ExpertId expert;
+};
+
+std::vector<Weighed> heaviest_first(const RankContents& contents, const Region& region) {
+  std::vector<Weighed> order;
+  order.reserve(region.experts.size());
+  for (ExpertId expert : region.experts) order.push_back({contents.share(expert), expert});
+  std::sort(order.begin(), order.end(), [](const Weighed& a, const Weighed& b) {
+    return a.share != b.share ? a.share > b.share : a.expert < b.expert;
   });
   return order;
 }
 
-/// A rank taken from the queue holds `expert` afterwards, so it waits in `taken` until all copies lie.
-void place_copies(RankContents& contents, const Region& region, RankQueue& queue, ExpertId expert,
-                  std::int32_t copies, std::vector<Rank>& taken) {
-  taken.clear();
-  for (std::int32_t placed = 0; placed < copies; ++placed) {
-    if (queue.empty()) {
-      make_room_by_chain(contents, region, expert);
-      continue;
+class HeaviestFirst {
+ public:
+  HeaviestFirst(RankContents& contents, const Region& region)
+      : contents_(contents), region_(region), lightest_(region.ranks.size()) {
+    for (std::size_t i = 0; i < region.ranks.size(); ++i) offer(i);
+  }
+
+  /// A rank that got a copy is not on offer for the next one.
+  void place(ExpertId expert, std::int32_t copies) {
+    taken_.clear();
+    for (std::int32_t placed = 0; placed < copies; ++placed) {
+      if (lightest_.empty()) {
+        make_room_by_chain(contents_, region_, expert);
+        continue;
+      }
+      taken_.push_back(lightest_.get());
+      contents_.add(region_.ranks[taken_.back()], expert);
+      if (copies > 1) lightest_.withdraw(taken_.back());
     }
-    taken.push_back(queue.pop());
-    contents.add(taken.back(), expert);
+    for (std::size_t i : taken_) offer(i);
   }
-  for (Rank rank : taken) {
-    if (contents.has_room(rank)) queue.push(rank);
+
+ private:
+  void offer(std::size_t i) {
+    const Rank rank = region_.ranks[i];
+    if (contents_.has_room(rank)) {
+      lightest_.offer(i, contents_.pressure(rank));
+    } else {
+      lightest_.withdraw(i);
+    }
   }
-}
+
+  RankContents& contents_;
+  const Region& region_;
+  LightestRank lightest_;
+  std::vector<std::size_t> taken_;
+};
 
 }  // namespace
 
 void pack_heaviest_first(RankContents& contents, const Region& region, std::span<const std::int32_t> counts) {
-  RankQueue queue(contents, region);
-  std::vector<Rank> taken;
-  for (ExpertId expert : heaviest_first(contents, region)) {
-    place_copies(contents, region, queue, expert, counts[expert.index()], taken);
+  HeaviestFirst packer(contents, region);
+  for (const Weighed& next : heaviest_first(contents, region)) {
+    packer.place(next.expert, counts[next.expert.index()]);
   }
-}
-
-Rank fullest_rank(const RankContents& contents, std::span<const Rank> ranks) {
-  Rank fullest = ranks.front();
-  for (Rank rank : ranks) {
-    if (contents.pressure(rank) > contents.pressure(fullest)) fullest = rank;
-  }
-  return fullest;
 }
 
 }  // namespace trimtab

@@ -11,12 +11,4 @@ namespace trimtab {
 /// Precondition: `counts` fits (CopyRoom), so that such a chain exists; `contents` is empty.
 void pack_heaviest_first(RankContents& contents, const Region& region, std::span<const std::int32_t> counts);
 
-/// Swaps two replicas of the fullest rank and another one while that lowers the fuller of the two, and takes
-/// the best such swap each time. No swap puts an expert twice on a rank. Stops when no rank is above
-/// `target` (load / speed), when no swap helps, or after `max_swaps`.
-void improve_by_swaps(RankContents& contents, const Region& region, double target, std::size_t max_swaps);
-
-/// The rank of `ranks` with the highest load / speed; equal: the lower rank.
-[[nodiscard]] Rank fullest_rank(const RankContents& contents, std::span<const Rank> ranks);
-
 }  // namespace trimtab

@@ -9,52 +9,41 @@ namespace trimtab {
 
 RankContents::RankContents(LayerLoads loads, std::span<const std::int32_t> counts, const Topology& topology)
     : share_(loads.begin(), loads.end()),
-      holds_(loads.size() * static_cast<std::size_t>(topology.num_ranks()), 0),
+      row_(static_cast<std::size_t>(topology.num_slots()), no_expert),
       ranks_(static_cast<std::size_t>(topology.num_ranks())) {
   for (std::size_t e = 0; e < share_.size(); ++e) {
-    if (counts[e] > 0) share_[e] /= counts[e];
+    if (counts[e] > 1) share_[e] /= counts[e];
   }
+  std::size_t first_slot = 0;
   for (Rank rank : ids<Rank>(topology.num_ranks())) {
-    Contents& contents = ranks_[rank.index()];
-    contents.speed = topology.rank(rank).speed;
-    contents.num_slots = static_cast<std::size_t>(topology.rank(rank).num_slots);
-    contents.experts.reserve(contents.num_slots);
+    const auto num_slots = static_cast<std::size_t>(topology.rank(rank).num_slots);
+    ranks_[rank.index()] = {0.0, topology.rank(rank).speed, first_slot, 0, num_slots};
+    first_slot += num_slots;
   }
 }
 
-bool RankContents::sorts_before(ExpertId a, ExpertId b) const noexcept {
-  if (share(a) != share(b)) return share(a) > share(b);
-  return a < b;
-}
-
-// Summed anew, in order of the experts held: the load depends on what lies there, not on how it got there.
-void RankContents::sum_load(Contents& contents) const noexcept {
-  contents.load = 0.0;
-  for (ExpertId expert : contents.experts) contents.load += share(expert);
+bool RankContents::holds(Rank rank, ExpertId expert) const noexcept {
+  const auto held = on(rank);
+  return std::find(held.begin(), held.end(), expert) != held.end();
 }
 
 void RankContents::add(Rank rank, ExpertId expert) {
   TRIMTAB_ASSERT(has_room(rank));
   Contents& contents = ranks_[rank.index()];
-  const auto less = [this](ExpertId a, ExpertId b) { return sorts_before(a, b); };
-  const auto at = std::upper_bound(contents.experts.begin(), contents.experts.end(), expert, less);
-  const bool is_last = at == contents.experts.end();
-  contents.experts.insert(at, expert);
-  holds_[rank.index() * share_.size() + expert.index()] = 1;
-  if (is_last) {
-    contents.load += share(expert);
-  } else {
-    sum_load(contents);
-  }
+  row_[contents.first_slot + contents.num_held++] = expert;
+  contents.load += share(expert);
 }
 
 void RankContents::remove(Rank rank, ExpertId expert) {
   Contents& contents = ranks_[rank.index()];
-  const auto at = std::find(contents.experts.begin(), contents.experts.end(), expert);
-  TRIMTAB_ASSERT(at != contents.experts.end());
-  contents.experts.erase(at);
-  holds_[rank.index() * share_.size() + expert.index()] = 0;
-  sum_load(contents);
+  const auto first = row_.begin() + static_cast<std::ptrdiff_t>(contents.first_slot);
+  const auto last = first + static_cast<std::ptrdiff_t>(contents.num_held);
+  const auto at = std::find(first, last, expert);
+  TRIMTAB_ASSERT(at != last);
+  std::move(at + 1, last, at);
+  *(last - 1) = no_expert;
+  --contents.num_held;
+  contents.load -= share(expert);
 }
 
 }  // namespace trimtab

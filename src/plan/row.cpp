@@ -2,19 +2,20 @@
 #include "plan/row.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace trimtab {
 
 std::int32_t count_duplicates(Row row, const Topology& topology) {
+  constexpr Rank nowhere{-1};
+  std::vector<Rank> last_seen;  // by ExpertId
   std::int32_t duplicates = 0;
-  for (Rank rank : ids<Rank>(topology.num_ranks())) {
-    std::vector<ExpertId> held;
-    for (SlotId slot : topology.slots_of(rank)) {
-      if (row[slot.index()] != no_expert) held.push_back(row[slot.index()]);
-    }
-    std::sort(held.begin(), held.end());
-    const auto distinct = std::unique(held.begin(), held.end()) - held.begin();
-    duplicates += static_cast<std::int32_t>(held.size()) - static_cast<std::int32_t>(distinct);
+  for (SlotId slot : ids<SlotId>(row.size())) {
+    const ExpertId expert = row[slot.index()];
+    if (expert == no_expert) continue;
+    if (expert.index() >= last_seen.size()) last_seen.resize(expert.index() + 1, nowhere);
+    const Rank rank = topology.rank_of(slot);
+    if (std::exchange(last_seen[expert.index()], rank) == rank) ++duplicates;
   }
   return duplicates;
 }

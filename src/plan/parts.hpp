@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <trimtab/plan/planner.hpp>
+
+#include "plan/bound.hpp"
+
+namespace trimtab {
+
+struct Part {
+  Region region;
+  std::vector<std::int32_t> counts;  ///< By ExpertId, 0 outside the region: count_replicas.
+};
+
+/// How the locality divides one layer into regions that are packed apart.
+struct Parts {
+  std::vector<Part> parts;
+  std::vector<NodeId> home;  ///< By ExpertId: the node of its group. Empty without groups in nodes.
+  double bound;              ///< No placement under the locality has every rank at a smaller load / speed.
+};
+
+/// Divides the layers of one call of plan_rebalance. Immutable after construction.
+class PartMaker {
+ public:
+  /// Precondition: checked sizes and options; `locality` is resolved. Borrows `topology`.
+  PartMaker(std::int32_t num_experts, const Topology& topology, const PlanOptions& options,
+            Locality locality);
+
+  [[nodiscard]] Parts make(LayerLoads loads) const;
+  /// The whole layer.
+  [[nodiscard]] const Region& everything() const noexcept { return everything_; }
+
+ private:
+  [[nodiscard]] Parts make_whole(LayerLoads loads) const;
+  [[nodiscard]] Parts make_by_group(LayerLoads loads) const;
+  [[nodiscard]] double bound_of_everything(LayerLoads loads, std::span<const std::int32_t> counts) const;
+
+  const Topology& topology_;
+  Locality locality_;
+  double spill_;
+  Region everything_;
+  bool speeds_are_equal_;
+  std::vector<NodeRanks> nodes_;               ///< Only with groups in nodes.
+  std::vector<std::vector<ExpertId>> groups_;  ///< Only with groups in nodes.
+};
+
+}  // namespace trimtab
