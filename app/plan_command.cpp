@@ -4,6 +4,7 @@
 #include "app/console.hpp"
 #include "app/layer_range.hpp"
 #include "app/outputs.hpp"
+#include "app/planning_options.hpp"
 #include "app/tbb_executor.hpp"
 #include "io/load_file.hpp"
 #include "io/placement_file.hpp"
@@ -15,10 +16,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <map>
 #include <memory>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -26,11 +25,10 @@ namespace trimtab {
 namespace {
 
 struct PlanArguments {
-  std::string loads;
+  std::vector<std::string> loads;
   ClusterOptions cluster;
-  PlanOptions options;
+  PlanningOptions planning;
   std::string layers;
-  int threads = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, 1024U));
   std::string json;
   std::string output;
 };
@@ -49,29 +47,39 @@ Result<LoadMatrix> only_layers(const LoadMatrix& loads, LayerRange range) {
 }
 
 void check_usage(const PlanArguments& args) {
-  if (!args.cluster.num_slots()) usage_error("--slots", "is required, or --slots-per-rank");
+  if (args.loads.empty()) usage_error("LOADS", "is required");
+  if (!args.cluster.num_slots()) usage_error("--slots", "is required, or --slots-per-rank or --rank-slots");
+  if (std::count(args.loads.begin(), args.loads.end(), "-") > 1) usage_error("LOADS", "names - twice");
   if (is_same_file(args.output, args.json)) usage_error("--json", "names the same file as -o");
-  if (would_replace(args.output, args.loads)) usage_error("-o", "names the file that is read");
-  if (would_replace(args.json, args.loads)) usage_error("--json", "names the file that is read");
-}
-
-void check_groups(const PlanOptions& options, std::int32_t num_experts, const Topology& topology) {
-  if (num_experts % options.num_groups != 0) {
-    usage_error("--groups",
-                fmt::format("{} groups do not divide {} experts", options.num_groups, num_experts));
-  }
-  if (options.locality == Locality::group_strict && options.num_groups % topology.num_nodes() != 0) {
-    usage_error("--locality",
-                fmt::format("group-strict needs nodes that divide the groups: {} nodes, {} groups",
-                            topology.num_nodes(), options.num_groups));
+  for (const std::string& loads : args.loads) {
+    if (would_replace(args.output, loads)) usage_error("-o", "names a file that is read");
+    if (would_replace(args.json, loads)) usage_error("--json", "names a file that is read");
   }
 }
 
-Result<LoadMatrix> read_loads(const PlanArguments& args) {
-  Result<LoadFile> file = read_load_file(args.loads, read_progress_bar(args.loads));
+Result<LoadMatrix> read_loads(const PlanArguments& args, const std::string& path) {
+  Result<LoadFile> file = read_load_file(path, read_progress_bar(path));
   if (!file) return failure(std::move(file));
   if (args.layers.empty()) return std::move(file->loads);
   return only_layers(file->loads, checked_range(args.layers, file->loads.num_layers()));
+}
+
+/// One load scenario per file, all of one size.
+Result<std::vector<LoadMatrix>> read_scenarios(const PlanArguments& args) {
+  std::vector<LoadMatrix> scenarios;
+  for (const std::string& path : args.loads) {
+    Result<LoadMatrix> loads = read_loads(args, path);
+    if (!loads) return failure(std::move(loads));
+    if (!scenarios.empty() && (loads->num_layers() != scenarios[0].num_layers() ||
+                               loads->num_experts() != scenarios[0].num_experts())) {
+      return failure(Errc::invalid_argument,
+                     fmt::format("{}: {} layers of {} experts, but {} has {} of {}", path,
+                                 loads->num_layers(), loads->num_experts(), args.loads[0],
+                                 scenarios[0].num_layers(), scenarios[0].num_experts()));
+    }
+    scenarios.push_back(std::move(*loads));
+  }
+  return scenarios;
 }
 
 struct TimedPlan {
@@ -79,10 +87,11 @@ struct TimedPlan {
   double ms;
 };
 
-Result<TimedPlan> make_plan(const PlanArguments& args, const LoadMatrix& loads, const Topology& topology) {
-  TbbExecutor executor(args.threads);
+Result<TimedPlan> make_plan(const PlanArguments& args, std::span<const LoadMatrix> scenarios,
+                            const Topology& topology) {
+  TbbExecutor executor(args.planning.threads);
   const auto start = std::chrono::steady_clock::now();
-  Result<Plan> plan = plan_rebalance(loads, topology, args.options, executor);
+  Result<Plan> plan = plan_rebalance(scenarios, topology, args.planning.plan, executor);
   const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - start;
   if (!plan) return failure(std::move(plan));
   return TimedPlan{std::move(*plan), time.count()};
@@ -101,40 +110,17 @@ Status write_plan(const PlanArguments& args, const TimedPlan& made, const Topolo
 
 Outcome run_plan(const PlanArguments& args) {
   check_usage(args);
-  Result<LoadMatrix> loads = read_loads(args);
-  if (!loads) return failure(std::move(loads));
+  Result<std::vector<LoadMatrix>> scenarios = read_scenarios(args);
+  if (!scenarios) return failure(std::move(scenarios));
   const Topology topology = args.cluster.make_topology(*args.cluster.num_slots());
-  check_groups(args.options, loads->num_experts(), topology);
-  Result<TimedPlan> made = make_plan(args, *loads, topology);
+  args.planning.check(scenarios->size(), scenarios->front().num_experts(), topology);
+  Result<TimedPlan> made = make_plan(args, *scenarios, topology);
   if (!made) {
-    made.error().message = fmt::format("{}: {}", args.loads, made.error().message);
+    made.error().message = fmt::format("{}: {}", args.loads[0], made.error().message);
     return failure(std::move(made));
   }
   if (Status written = write_plan(args, *made, topology); !written) return failure(std::move(written));
   return ExitStatus::ok;
-}
-
-void add_planning_options(CLI::App& verb, PlanArguments& args) {
-  static const std::map<std::string, Locality> localities{
-      {"automatic", Locality::automatic}, {"none", Locality::none}, {"group-strict", Locality::group_strict}};
-  verb.add_option("--groups", args.options.num_groups,
-                  "Expert groups of group-limited routing, equally large")
-      ->check(in_range(1, 1 << 20))
-      ->type_name("N")
-      ->capture_default_str();
-  verb.add_option_function<std::string>(
-          "--locality", [&args](const std::string& name) { args.options.locality = localities.at(name); },
-          "automatic, none or group-strict: whether a group's replicas stay inside one node")
-      ->check(CLI::IsMember(&localities))
-      ->option_text("NAME");
-  verb.add_option("--layers", args.layers, "Plan rows A to B-1 only; the others stay identity, unlisted")
-      ->type_name("A:B");
-  verb.add_flag("--allow-vacant", args.options.allow_vacant,
-                "Leave a slot vacant (-1) rather than put an expert on a rank twice");
-  verb.add_option("--threads", args.threads, "Threads to plan with; the plan does not depend on it")
-      ->check(in_range(1, 1024))
-      ->type_name("N")
-      ->capture_default_str();
 }
 
 }  // namespace
@@ -143,12 +129,16 @@ CLI::App* add_plan_command(CLI::App& app, Outcome& outcome) {
   auto args = std::make_shared<PlanArguments>();
   CLI::App* verb =
       app.add_subcommand("plan", "Decide how often each expert is replicated and where each copy lies");
-  verb->add_option("LOADS", args->loads, "JSON file with \"logical_count\"; - reads standard input")
-      ->type_name("FILE|-")
-      ->required();
+  verb->add_option(
+          "LOADS,--loads", args->loads,
+          "JSON file with \"logical_count\"; - reads standard input; several files are load scenarios")
+      ->type_name("FILE|-");
   args->cluster.add_to(*verb);
   verb->get_option("--ranks")->required();
-  add_planning_options(*verb, *args);
+  args->cluster.add_rank_options_to(*verb);
+  args->planning.add_to(*verb);
+  verb->add_option("--layers", args->layers, "Plan rows A to B-1 only; the others stay identity, unlisted")
+      ->type_name("A:B");
   verb->add_option("--json", args->json, "Write the document trimtab.plan/1; - is standard output")
       ->type_name("FILE|-");
   verb->add_option("-o,--output", args->output,

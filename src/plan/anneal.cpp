@@ -2,6 +2,8 @@
 #include "plan/anneal.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <utility>
 
 #include "plan/random.hpp"
@@ -11,10 +13,10 @@ namespace trimtab {
 namespace {
 
 /// Temperatures in units of (excess / target)^2: from where a rank may go ten percent above the target to
-/// where a few hundredths of a percent are too much.
-constexpr double first_temperature = 5e-3;
+/// where hundredths of a percent are too much. How hot is best depends on the loads, so rounds differ.
+constexpr std::array first_temperatures = {1e-2, 3e-3, 3e-2};
 constexpr std::size_t num_stages = 64;
-constexpr double cooling = 0.835;  // 5e-3 * 0.835^63 = 6e-8
+constexpr double cooling = 0.81;  // 1e-2 * 0.81^63 = 2e-8
 
 class Annealer {
  public:
@@ -29,15 +31,12 @@ class Annealer {
         best_excess_(excess_of(views, region.ranks, options.objective)) {}
 
   void run() {
-    constexpr std::size_t look_every = 64;
-    const std::size_t stage_steps = std::max<std::size_t>(options_.max_steps / num_stages, 1);
-    for (std::size_t step = 1; step <= options_.max_steps && best_excess_ > options_.good_enough; ++step) {
-      try_something();
-      if (step % look_every == 0) keep_if_best();
-      if (step % stage_steps == 0) temperature_ *= cooling;
+    const std::size_t steps = options_.max_steps / options_.rounds;
+    for (std::size_t round = 0; round < options_.rounds && !is_done(); ++round) {
+      cool_down(steps, first_temperatures[round % first_temperatures.size()]);
+      keep_if_best();
+      return_to_best();
     }
-    keep_if_best();
-    restore_best();
   }
 
  private:
@@ -46,6 +45,19 @@ class Annealer {
     SlotId slot;
     ExpertId expert;
   };
+
+  [[nodiscard]] bool is_done() const { return best_excess_ <= options_.good_enough; }
+
+  void cool_down(std::size_t steps, double temperature) {
+    constexpr std::size_t look_every = 64;
+    const std::size_t stage_steps = std::max<std::size_t>(steps / num_stages, 1);
+    temperature_ = temperature;
+    for (std::size_t step = 1; step <= steps && !is_done(); ++step) {
+      try_something();
+      if (step % look_every == 0) keep_if_best();
+      if (step % stage_steps == 0) temperature_ *= cooling;
+    }
+  }
 
   static double energy(double pressure_over_target) {
     const double excess = pressure_over_target - 1.0;
@@ -81,6 +93,13 @@ class Annealer {
     return change <= 0.0 || change < temperature_ * random_.waiting_time();
   }
 
+  /// Energy that spilling all load costs, so that the limit is left to the experts for which it helps most. A
+  /// share s spilled from ranks of excess x saves about 2 x s per rank, and x falls as the temperature's
+  /// root.
+  [[nodiscard]] double spill_price() const {
+    return static_cast<double>(region_.ranks.size()) * std::sqrt(temperature_);
+  }
+
   void try_something() {
     const Place full = any_place(a_full_rank());
     const Place other = any_place(any_rank());
@@ -95,8 +114,10 @@ class Annealer {
   }
 
   void try_swap(const Place& a, const Place& b) {
-    if (any_view_.holds(a.rank, b.expert) || !spill_.allows_swap(a.slot, b.slot)) return;
-    double change = 0.0;
+    if (any_view_.holds(a.rank, b.expert)) return;
+    const std::optional<double> spill = spill_.price_swap(a.slot, b.slot);
+    if (!spill) return;
+    double change = *spill * spill_price();
     for (const LoadView& view : views_) {
       const double transfer = view.packing.share(a.expert) - view.packing.share(b.expert);
       change += energy_change(view, a.rank, -transfer) + energy_change(view, b.rank, transfer);
@@ -108,8 +129,10 @@ class Annealer {
 
   /// `at.expert` gives its slot to one more replica of `raised`.
   void try_recount(ExpertId raised, const Place& at) {
-    if (any_view_.copies(at.expert) < 2 || !spill_.allows_put(at.slot, raised)) return;
-    double change = 0.0;
+    if (any_view_.copies(at.expert) < 2) return;
+    const std::optional<double> spill = spill_.price_put(at.slot, raised);
+    if (!spill) return;
+    double change = *spill * spill_price();
     for (const LoadView& view : views_) change += recount_change(view, raised, at);
     if (!accepts(change)) return;
     spill_.put(at.slot, raised);
@@ -147,12 +170,9 @@ class Annealer {
     std::copy(any_view_.row().begin(), any_view_.row().end(), best_.begin());
   }
 
-  void restore_best() {
-    for (SlotId slot : ids<SlotId>(best_.size())) {
-      const ExpertId expert = best_[slot.index()];
-      if (any_view_.expert_at(slot) == expert) continue;
-      for (LoadView& view : views_) view.packing.put(slot, expert);
-    }
+  void return_to_best() {
+    for (LoadView& view : views_) view.packing.reset(best_);
+    spill_ = SpillLedger(options_.spill, views_);
   }
 
   std::span<LoadView> views_;
@@ -160,7 +180,7 @@ class Annealer {
   const Region& region_;
   const AnnealOptions& options_;
   SpillLedger spill_;
-  double temperature_ = first_temperature;
+  double temperature_ = 0.0;
   Random random_;
   std::vector<Rank> touched_;
   std::vector<double> changes_;  ///< By Rank; zero between tries.

@@ -29,6 +29,7 @@ struct AnnealOptions {
   Objective objective = Objective::worst;
   double good_enough = 1.0;           ///< Ends when excess_of is not above it.
   std::size_t max_steps = 0;          ///< Ends after as many tries.
+  std::size_t rounds = 1;             ///< That they are divided among: each heats the best row so far again.
   const SpillLimit* spill = nullptr;  ///< None: any expert on any rank of the region.
 };
 

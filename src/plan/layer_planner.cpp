@@ -20,7 +20,9 @@ constexpr double good_enough = 1.0 + 3e-4;
 constexpr double near_enough = 1.0 + 2e-3;
 constexpr std::size_t swaps_per_rank = 4;
 
-std::size_t steps_per_slot(Effort effort) { return effort == Effort::thorough ? 1000 : 60; }
+std::size_t steps_per_slot(Effort effort) { return effort == Effort::thorough ? 1000 : 120; }
+
+std::size_t rounds_of(Effort effort) { return effort == Effort::thorough ? 9 : 2; }
 
 /// All ranks have two slots and one speed.
 bool has_pairs(const Region& region, const Topology& topology) {
@@ -172,7 +174,8 @@ void LayerPlanner::search(std::span<LoadView> views, const Parts& parts) const {
   const bool is_single = views.size() == 1;
   AnnealOptions annealing{.objective = options_.objective,
                           .good_enough = good_enough,
-                          .max_steps = steps_per_slot(options_.effort) * views[0].packing.row().size()};
+                          .max_steps = steps_per_slot(options_.effort) * views[0].packing.row().size(),
+                          .rounds = rounds_of(options_.effort)};
   const double near = options_.effort == Effort::thorough ? good_enough : near_enough;
   const auto swap = [&](const Region& region) {
     if (!is_single) return;

@@ -5,15 +5,17 @@
 
 namespace trimtab {
 
-Packing::Packing(LayerLoads loads, const Topology& topology, Row row)
-    : loads_(loads),
-      topology_(&topology),
-      row_(row.begin(), row.end()),
-      next_(row.size(), no_slot),
-      first_(loads.size(), no_slot),
-      copies_(loads.size(), 0),
-      share_(loads.begin(), loads.end()),
-      rank_load_(static_cast<std::size_t>(topology.num_ranks()), 0.0) {
+Packing::Packing(LayerLoads loads, const Topology& topology, Row row) : loads_(loads), topology_(&topology) {
+  reset(row);
+}
+
+void Packing::reset(Row row) {
+  row_.assign(row.begin(), row.end());
+  next_.assign(row.size(), no_slot);
+  first_.assign(loads_.size(), no_slot);
+  copies_.assign(loads_.size(), 0);
+  share_.assign(loads_.begin(), loads_.end());
+  rank_load_.assign(static_cast<std::size_t>(topology_->num_ranks()), 0.0);
   for (SlotId slot : ids<SlotId>(row_.size())) {
     const ExpertId expert = row_[slot.index()];
     if (expert == no_expert) continue;

@@ -16,6 +16,9 @@ class Packing {
   /// Precondition: slots of dead ranks are vacant in `row`.
   Packing(LayerLoads loads, const Topology& topology, Row row);
 
+  /// Starts anew from another row, as if made from it.
+  void reset(Row row);
+
   [[nodiscard]] Row row() const noexcept { return row_; }
   [[nodiscard]] const Topology& topology() const noexcept { return *topology_; }
   [[nodiscard]] ExpertId expert_at(SlotId slot) const noexcept { return row_[slot.index()]; }

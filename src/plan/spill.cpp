@@ -37,7 +37,7 @@ SpillLedger::SpillLedger(const SpillLimit* limit, std::span<const LoadView> view
       total += view.packing.load(e);
     }
     spilled_.push_back(spilled);
-    allowed_.push_back(limit->share * total);
+    total_.push_back(total);
   }
 }
 
@@ -64,12 +64,14 @@ double SpillLedger::spill_change(const LoadView& view, const Change::OfExpert& o
   return share * (abroad + of.abroad) - view.packing.share(of.expert) * abroad;
 }
 
-bool SpillLedger::is_allowed(const Change& change) const {
+std::optional<double> SpillLedger::price(const Change& change) const {
+  double price = 0.0;
   for (std::size_t v = 0; v < views_.size(); ++v) {
     const double more = spill_change(views_[v], change.first) + spill_change(views_[v], change.second);
-    if (more > 0.0 && spilled_[v] + more > allowed_[v]) return false;
+    if (more > 0.0 && spilled_[v] + more > limit_->share * total_[v]) return std::nullopt;
+    price += views_[v].weight * more / total_[v];
   }
-  return true;
+  return price;
 }
 
 void SpillLedger::take(const Change& change) {

@@ -3,6 +3,8 @@
 
 #include "plan/anneal.hpp"
 
+#include <optional>
+
 namespace trimtab {
 
 /// Load of `row` that replicas outside their expert's home node serve, as a share of all load; 0 of no load.
@@ -16,13 +18,14 @@ class SpillLedger {
   /// Borrows both.
   SpillLedger(const SpillLimit* limit, std::span<const LoadView> views);
 
-  /// Whether after the change every view is within the limit, or at least not further from it. The arguments
-  /// are those of Packing::swap and Packing::put, to be called before the packings change.
-  [[nodiscard]] bool allows_swap(SlotId a, SlotId b) const {
-    return limit_ == nullptr || is_allowed(after_swap(a, b));
+  /// What a change does to the spilled share, the mean over the views by weight; nullopt when a view would
+  /// leave its limit, or get further from it. The arguments are those of Packing::swap and Packing::put, to
+  /// be called before the packings change.
+  [[nodiscard]] std::optional<double> price_swap(SlotId a, SlotId b) const {
+    return limit_ == nullptr ? 0.0 : price(after_swap(a, b));
   }
-  [[nodiscard]] bool allows_put(SlotId slot, ExpertId expert) const {
-    return limit_ == nullptr || is_allowed(after_put(slot, expert));
+  [[nodiscard]] std::optional<double> price_put(SlotId slot, ExpertId expert) const {
+    return limit_ == nullptr ? 0.0 : price(after_put(slot, expert));
   }
   /// Takes note of a change, also before the packings change.
   void swap(SlotId a, SlotId b) {
@@ -47,14 +50,14 @@ class SpillLedger {
   [[nodiscard]] Change after_swap(SlotId a, SlotId b) const;
   [[nodiscard]] Change after_put(SlotId slot, ExpertId expert) const;
   [[nodiscard]] double spill_change(const LoadView& view, const Change::OfExpert& of) const;
-  [[nodiscard]] bool is_allowed(const Change& change) const;
+  [[nodiscard]] std::optional<double> price(const Change& change) const;
   void take(const Change& change);
 
   const SpillLimit* limit_;
   std::span<const LoadView> views_;
   std::vector<std::int32_t> abroad_;  ///< By ExpertId: replicas outside the home node.
   std::vector<double> spilled_;       ///< By view: load.
-  std::vector<double> allowed_;       ///< By view: load.
+  std::vector<double> total_;         ///< By view: load.
 };
 
 }  // namespace trimtab

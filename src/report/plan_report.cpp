@@ -18,6 +18,8 @@ nlohmann::ordered_json layer_entry(const LayerReport& report) {
           {"imbalance_before", report.imbalance_before},
           {"imbalance", report.imbalance},
           {"bound", report.bound},
+          {"gap", report.gap()},
+          {"locality_spill", report.spill},
           {"duplicates_on_rank", report.duplicates_on_rank}};
 }
 
@@ -42,7 +44,9 @@ PlanSummary summarize(const Plan& plan) {
     sum.imbalance_before_mean += report.imbalance_before;
     sum.imbalance_mean += report.imbalance;
     sum.bound_mean += report.bound;
-    sum.gap_mean += report.imbalance / report.bound - 1.0;
+    sum.gap_mean += report.gap();
+    sum.gap_worst = std::max(sum.gap_worst, report.gap());
+    sum.spill_mean += report.spill;
     sum.duplicates_on_rank += report.duplicates_on_rank;
     sum.vacant_slots += count_vacant(plan.placement, report.layer);
     if (report.imbalance > sum.imbalance_worst) {
@@ -55,6 +59,7 @@ PlanSummary summarize(const Plan& plan) {
   sum.imbalance_mean /= sum.layers;
   sum.bound_mean /= sum.layers;
   sum.gap_mean /= sum.layers;
+  sum.spill_mean /= sum.layers;
   return sum;
 }
 
@@ -73,6 +78,8 @@ nlohmann::ordered_json plan_document(const Plan& plan, const PlanSummary& summar
             {"imbalance_worst", summary.imbalance_worst},
             {"bound_mean", summary.bound_mean},
             {"gap_mean", summary.gap_mean},
+            {"gap_worst", summary.gap_worst},
+            {"locality_spill", summary.spill_mean},
             {"plan_ms", plan_ms},
             {"duplicates_on_rank", summary.duplicates_on_rank},
             {"vacant_slots", summary.vacant_slots}}}};
@@ -83,14 +90,18 @@ std::string plan_text(const Plan& plan, const PlanSummary& summary, const Topolo
   if (summary.layers == 0) return "no layer carries load: the placement is the identity\n";
   std::string text = fmt::format(
       "imbalance  {:.4f} -> {:.4f} (max / mean rank load, mean over {} layers)\n"
-      "bound      {:.4f}, gap {:.2f} % (no placement under these options is better than the bound)\n"
+      "bound      {:.4f}, gap {:.2f} %, worst {:.2f} % (no placement under these options beats the bound)\n"
       "worst      {:.4f} in layer {}\n"
       "slots      {}\n"
       "locality   {}\n"
       "planned in {:.1f} ms\n",
       summary.imbalance_before_mean, summary.imbalance_mean, summary.layers, summary.bound_mean,
-      100.0 * summary.gap_mean, summary.imbalance_worst, summary.worst_layer.value(),
-      slots_text(plan.placement, topology), to_string(plan.locality), plan_ms);
+      100.0 * summary.gap_mean, 100.0 * summary.gap_worst, summary.imbalance_worst,
+      summary.worst_layer.value(), slots_text(plan.placement, topology), to_string(plan.locality), plan_ms);
+  if (plan.locality == Locality::group_spill) {
+    text += fmt::format("spill      {:.2f} % of the load is served outside the home node of its group\n",
+                        100.0 * summary.spill_mean);
+  }
   if (summary.duplicates_on_rank > 0) {
     text += fmt::format("duplicates {} slots hold an expert that their rank holds already\n",
                         summary.duplicates_on_rank);

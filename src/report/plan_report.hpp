@@ -19,7 +19,9 @@ struct PlanSummary {
   double imbalance_worst = 1.0;  ///< The largest of the plan.
   LayerId worst_layer{0};
   double bound_mean = 1.0;
-  double gap_mean = 0.0;  ///< Mean of imbalance / bound - 1.
+  double gap_mean = 0.0;    ///< Mean of imbalance / bound - 1.
+  double gap_worst = 0.0;   ///< The largest.
+  double spill_mean = 0.0;  ///< Mean share of the load served outside the home node of its group.
   std::int32_t duplicates_on_rank = 0;
   std::int32_t vacant_slots = 0;  ///< Over the layers that are not dense.
 };

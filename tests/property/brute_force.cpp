@@ -59,4 +59,34 @@ double max_share(std::span<const double> loads, std::span<const ExpertId> row, c
   return largest;
 }
 
+double least_spill(std::span<const double> loads, std::span<const ExpertId> row, std::int32_t num_groups,
+                   const Topology& topology) {
+  const auto group_size = loads.size() / static_cast<std::size_t>(num_groups);
+  const auto num_nodes = static_cast<std::size_t>(topology.num_nodes());
+  std::vector<double> copies(loads.size(), 0.0);
+  double total = 0.0;
+  for (double load : loads) total += load;
+  for (SlotId slot : ids<SlotId>(row.size())) {
+    if (row[slot.index()] != no_expert && topology.is_alive(slot)) ++copies[row[slot.index()].index()];
+  }
+  std::vector<std::vector<double>> served(static_cast<std::size_t>(num_groups),
+                                          std::vector<double>(num_nodes, 0.0));
+  for (SlotId slot : ids<SlotId>(row.size())) {
+    const ExpertId e = row[slot.index()];
+    if (e == no_expert || !topology.is_alive(slot)) continue;
+    served[e.index() / group_size][topology.node_of(topology.rank_of(slot)).index()] +=
+        loads[e.index()] / copies[e.index()];
+  }
+  // every order of "node 0 as often as it has groups, node 1 …" is one assignment
+  std::vector<std::size_t> home;
+  for (std::size_t g = 0; g < served.size(); ++g) home.push_back(g * num_nodes / served.size());
+  double most_at_home = 0.0;
+  do {
+    double at_home = 0.0;
+    for (std::size_t g = 0; g < home.size(); ++g) at_home += served[g][home[g]];
+    most_at_home = std::max(most_at_home, at_home);
+  } while (std::next_permutation(home.begin(), home.end()));
+  return 1.0 - most_at_home / total;
+}
+
 }  // namespace trimtab::test

@@ -4,6 +4,7 @@
 #include <trimtab/core/ids.hpp>
 #include <trimtab/core/topology.hpp>
 
+#include <cstdint>
 #include <functional>
 #include <span>
 
@@ -24,5 +25,10 @@ void for_each_row(std::int32_t num_experts, const Topology& topology,
 /// Largest load of one replica on a live rank.
 [[nodiscard]] double max_share(std::span<const double> loads, std::span<const ExpertId> row,
                                const Topology& topology);
+
+/// Least share of the load that live replicas outside the home node of their group serve, over all ways to
+/// give each node equally many groups as their home.
+[[nodiscard]] double least_spill(std::span<const double> loads, std::span<const ExpertId> row,
+                                 std::int32_t num_groups, const Topology& topology);
 
 }  // namespace trimtab::test

@@ -66,15 +66,31 @@ PlanCase draw_case(const CaseLimits& limits) {
   const std::int32_t num_nodes = draw_count(limits.nodes);
   PlanOptions options;
   options.num_groups = num_nodes * draw_count(limits.groups_per_node);
-  options.locality =
-      *rc::gen::element(Locality::automatic, Locality::none, Locality::none, Locality::group_strict);
+  options.locality = *rc::gen::element(Locality::automatic, Locality::none, Locality::none,
+                                       Locality::group_strict, Locality::group_spill);
+  options.spill = *rc::gen::element(0.0, 0.1, 0.3, 1.0);
+  options.effort =
+      *rc::gen::weightedElement<Effort>({{1, Effort::fast}, {4, Effort::standard}, {2, Effort::thorough}});
+  options.objective = *rc::gen::element(Objective::worst, Objective::weighted_mean);
   options.allow_vacant = *rc::gen::arbitrary<bool>();
   const std::int32_t num_experts = options.num_groups * draw_count(limits.experts_per_group);
   Topology topology = draw_topology(num_nodes, limits);
   return {draw_loads({draw_count(limits.layers), num_experts}), std::move(topology), options};
 }
 
+std::vector<LoadMatrix> draw_scenarios(const PlanCase& drawn) {
+  std::vector<LoadMatrix> scenarios{drawn.loads};
+  for (std::int32_t more = draw_count(2); more > 0; --more) {
+    scenarios.push_back(draw_loads({drawn.loads.num_layers(), drawn.loads.num_experts()}));
+  }
+  return scenarios;
+}
+
 bool is_by_group(const PlanCase& drawn) {
+  return is_strict(drawn) || drawn.options.locality == Locality::group_spill;
+}
+
+bool is_strict(const PlanCase& drawn) {
   if (drawn.options.locality == Locality::automatic) return drawn.options.num_groups > 1;
   return drawn.options.locality == Locality::group_strict;
 }

@@ -26,13 +26,18 @@ struct PlanCase {
   PlanOptions options;
 };
 
-/// Draws ragged slots, unequal speeds, dead and slotless ranks, groups, all localities; loads with zeros,
-/// ties, fractions and outliers. Only inside a rapidcheck property.
+/// Draws ragged slots, unequal speeds, dead and slotless ranks, groups, all localities and efforts; loads
+/// with zeros, ties, fractions and outliers. Only inside a rapidcheck property.
 [[nodiscard]] PlanCase draw_case(const CaseLimits& limits = {});
 
-/// Whether the live slots suffice, by node under group_strict.
+/// More load scenarios of the size of `drawn.loads`.
+[[nodiscard]] std::vector<LoadMatrix> draw_scenarios(const PlanCase& drawn);
+
+/// Whether the live slots suffice, by node where groups have homes.
 [[nodiscard]] bool is_feasible(const PlanCase& drawn);
-/// As plan_rebalance is to resolve it.
+/// As plan_rebalance is to resolve it: groups have home nodes, strictly or with spill.
 [[nodiscard]] bool is_by_group(const PlanCase& drawn);
+/// Strictly.
+[[nodiscard]] bool is_strict(const PlanCase& drawn);
 
 }  // namespace trimtab::test

@@ -28,7 +28,7 @@ bool is_identity_allowed(const PlanCase& drawn, const Plan& plan, LayerId layer,
   if (!is_live(identity, experts, drawn.topology)) return false;
   if (count_duplicates(identity, drawn.topology) > plan.layers[layer.index()].duplicates_on_rank)
     return false;
-  return plan.locality != Locality::group_strict ||
+  return plan.locality == Locality::none ||
          keeps_groups_together(identity, experts, drawn.options.num_groups, drawn.topology);
 }
 
@@ -49,12 +49,53 @@ RC_GTEST_PROP(PlanRebalance, KeepsItsPromisesOrSaysInfeasible, ()) {
 RC_GTEST_PROP(PlanRebalance, KeepsGroupsInsideNodes, ()) {
   const PlanCase drawn = draw_feasible_case();
   const Plan plan = plan_of(drawn.loads, drawn.topology, drawn.options);
-  RC_ASSERT((plan.locality == Locality::group_strict) == is_by_group(drawn));
+  RC_ASSERT((plan.locality == Locality::group_strict) == is_strict(drawn));
   RC_PRE(plan.locality == Locality::group_strict);
   for (const LayerReport& report : plan.layers) {
     if (report.is_dense) continue;
     RC_ASSERT(keeps_groups_together(plan.placement.layer(report.layer), drawn.loads.num_experts(),
                                     drawn.options.num_groups, drawn.topology));
+  }
+}
+
+RC_GTEST_PROP(PlanRebalance, SpillsNoMoreThanAllowed, ()) {
+  const PlanCase drawn = draw_feasible_case();
+  RC_PRE(drawn.options.locality == Locality::group_spill);
+  const Plan plan = plan_of(drawn.loads, drawn.topology, drawn.options);
+  for (const LayerReport& report : plan.layers) {
+    if (report.is_dense) continue;
+    RC_ASSERT(report.spill <= drawn.options.spill + 1e-12);
+    const double least = least_spill(drawn.loads.layer(report.layer), plan.placement.layer(report.layer),
+                                     drawn.options.num_groups, drawn.topology);
+    RC_ASSERT(least <= report.spill + 1e-12);
+  }
+}
+
+// One plan for several scenarios reports what the objective makes of the scenarios one by one.
+RC_GTEST_PROP(PlanRebalance, ReportsTheObjectiveOverScenarios, ()) {
+  const PlanCase drawn = draw_feasible_case();
+  const std::vector<LoadMatrix> scenarios = draw_scenarios(drawn);
+  SerialExecutor executor;
+  const auto plan = plan_rebalance(scenarios, drawn.topology, drawn.options, executor);
+  RC_ASSERT(plan.has_value());
+  RC_ASSERT(check_live(plan->placement, drawn.topology).has_value());
+  for (const LayerReport& report : plan->layers) {
+    double worst = 1.0;
+    double sum = 0.0;
+    double loaded = 0.0;
+    for (const LoadMatrix& scenario : scenarios) {
+      if (scenario.is_dense(report.layer)) continue;
+      const double one = imbalance_of(scenario, plan->placement, report.layer, drawn.topology);
+      worst = std::max(worst, one);
+      sum += one;
+      loaded += 1.0;
+    }
+    RC_ASSERT(report.is_dense == (loaded == 0.0));
+    if (report.is_dense) continue;
+    const double expected = drawn.options.objective == Objective::worst ? worst : sum / loaded;
+    RC_ASSERT(std::abs(report.imbalance - expected) <= 1e-9 * expected);
+    RC_ASSERT(report.bound <= report.imbalance);
+    RC_ASSERT(report.duplicates_on_rank == duplicates_in(plan->placement, report.layer, drawn.topology));
   }
 }
 
@@ -65,6 +106,7 @@ RC_GTEST_PROP(PlanRebalance, IsNeverFullerThanAnAllowedIdentity, ()) {
   const Plan plan = plan_of(drawn.loads, drawn.topology, drawn.options);
   const auto identity = identity_row(drawn.loads.num_experts(), drawn.topology, true);
   for (LayerId layer : ids<LayerId>(drawn.loads.num_layers())) {
+    if (plan.locality == Locality::group_spill) continue;  // other homes than those of the plan
     if (!is_identity_allowed(drawn, plan, layer, identity)) continue;
     const auto loads = drawn.loads.layer(layer);
     RC_ASSERT(max_pressure(loads, plan.placement.layer(layer), drawn.topology) <=

@@ -37,7 +37,7 @@ std::string broken_on_rank(const Plan& plan, LayerId layer, Rank rank, const Top
     return held.empty() ? ""
                         : fmt::format("layer {}: dead rank {} holds experts", layer.value(), rank.value());
   }
-  const bool by_node = plan.locality == Locality::group_strict;
+  const bool by_node = plan.locality != Locality::none;
   const std::int32_t experts = plan.placement.num_experts() / (by_node ? topology.num_nodes() : 1);
   const std::int32_t unavoidable = std::max(0, slots - experts);
   const std::int32_t duplicates = duplicates_on(held);

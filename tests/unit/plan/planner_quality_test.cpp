@@ -22,7 +22,8 @@ namespace {
 struct Summary {
   double mean = 0.0;
   double worst = 1.0;
-  double gap = 0.0;  ///< Mean of imbalance / bound - 1.
+  double gap = 0.0;        ///< Mean of imbalance / bound - 1.
+  double gap_worst = 0.0;  ///< The largest.
 };
 
 Summary summarise(const Plan& plan) {
@@ -31,7 +32,8 @@ Summary summarise(const Plan& plan) {
   for (const LayerReport& report : plan.layers) {
     if (report.is_dense) continue;
     summary.mean += report.imbalance;
-    summary.gap += report.imbalance / report.bound - 1.0;
+    summary.gap += report.gap();
+    summary.gap_worst = std::max(summary.gap_worst, report.gap());
     summary.worst = std::max(summary.worst, report.imbalance);
     layers += 1.0;
   }
@@ -45,9 +47,8 @@ void expect_even(const LoadMatrix& loads) {
   const PlanOptions options{.locality = Locality::none};
   const Plan plan = plan_of(loads, topology, options);
   EXPECT_EQ(broken_promise(plan, loads, topology, options), "");
-  EXPECT_LE(summarise(plan).mean, 1.012);
-  EXPECT_LE(summarise(plan).worst, 1.012);
-  EXPECT_LE(summarise(plan).gap, 0.002);  // heaviest first alone leaves 0.005
+  EXPECT_LE(summarise(plan).gap, 0.0005);  // heaviest first alone leaves 0.005
+  EXPECT_LE(summarise(plan).gap_worst, 0.003);
   for (const LayerReport& report : plan.layers) {
     EXPECT_EQ(report.is_dense ? 0 : report.duplicates_on_rank, 0);
   }
@@ -85,11 +86,72 @@ TEST(PlanQuality, IsEvenOnRecordedLoads) {
   }
 }
 
-// The node floor is not the planner's to lower; what is left above it is.
-TEST(PlanQuality, StaysNearTheNodeFloorByGroup) {
-  const auto loads = outlier_loads({58, 256}, 0.6, 1);
-  const Plan plan = plan_of(loads, Topology::make_uniform(32, 4, 288).value(), {.num_groups = 8});
-  EXPECT_LE(summarise(plan).gap, 0.002);
+// The node floor is not the planner's to lower; what is left above it is. A tenth of the load served
+// elsewhere takes away two thirds of it.
+void expect_near_node_floor(const LoadMatrix& loads) {
+  const auto topology = Topology::make_uniform(32, 4, 288).value();
+  const Plan strict = plan_of(loads, topology, {.num_groups = 8});
+  ASSERT_EQ(strict.locality, Locality::group_strict);
+  EXPECT_LE(summarise(strict).gap, 0.002);
+  const Plan spilling =
+      plan_of(loads, topology, {.locality = Locality::group_spill, .num_groups = 8, .spill = 0.1});
+  EXPECT_LE(summarise(spilling).mean - 1.0, (summarise(strict).mean - 1.0) / 3.0);
+}
+
+TEST(PlanQuality, StaysNearTheNodeFloorByGroup) { expect_near_node_floor(outlier_loads({16, 256}, 0.6, 1)); }
+
+TEST(PlanQuality, StaysNearTheNodeFloorByGroupOnRecordedLoads) {
+  const auto files = recorded_loads();
+  if (files.empty()) GTEST_SKIP() << "TRIMTAB_LOADS_DIR names no folder with deepseek-v3_* files";
+  for (const auto& file : files) {
+    SCOPED_TRACE(file.filename());
+    expect_near_node_floor(read_loads(file));
+  }
+}
+
+// Two slots per rank, where replica counts by highest average are 5 to 6 % off the mean. One pass is what
+// DeepSeek's EPLB plans there: highest average, then heaviest with lightest.
+void expect_pairs(double sigma, double mean) {
+  const auto loads = lognormal_loads({16, 256}, sigma, 3);
+  const auto topology = Topology::make_uniform(144, 1, 288).value();
+  const Plan plan = plan_of(loads, topology);
+  const Plan one_pass = plan_of(loads, topology, {.effort = Effort::fast});
+  EXPECT_LE(summarise(plan).mean, mean);
+  for (std::size_t i = 0; i < plan.layers.size(); ++i) {
+    EXPECT_LE(plan.layers[i].imbalance, one_pass.layers[i].imbalance * (1.0 + 1e-6)) << i;
+    EXPECT_EQ(plan.layers[i].duplicates_on_rank, 0);
+  }
+}
+
+TEST(PlanQuality, SearchesCountsWhereRanksHaveTwoSlots) {
+  expect_pairs(0.25, 1.017);
+  expect_pairs(0.5, 1.036);
+}
+
+TEST(PlanQuality, SearchesCountsWhereLoadsAreSteep) {
+  const auto loads = zipf_loads({4, 128}, 1.2, 1);
+  const auto topology = Topology::make_uniform(32, 1, 160).value();
+  EXPECT_GE(summarise(plan_of(loads, topology, {.effort = Effort::fast})).gap, 0.04);
+  EXPECT_LE(summarise(plan_of(loads, topology)).gap, 0.03);
+  EXPECT_LE(summarise(plan_of(loads, topology, {.effort = Effort::thorough})).gap, 0.005);
+}
+
+TEST(PlanQuality, IsExactWithOneSlotPerRank) {
+  const auto plan = plan_of(lognormal_loads({8, 256}, 0.5, 1), Topology::make_uniform(320, 1, 320).value());
+  EXPECT_EQ(summarise(plan).gap_worst, 0.0);
+}
+
+TEST(PlanQuality, PlansOneRowForSeveralScenarios) {
+  const std::vector<LoadMatrix> scenarios = {outlier_loads({4, 256}, 0.6, 1),
+                                             outlier_loads({4, 256}, 0.6, 2)};
+  const auto topology = Topology::make_uniform(32, 1, 288).value();
+  SerialExecutor executor;
+  const Plan both = plan_rebalance(scenarios, topology, {}, executor).value();
+  const Plan of_first = plan_of(scenarios[0], topology);
+  for (LayerId layer : ids<LayerId>(4)) {
+    EXPECT_LE(both.layers[layer.index()].imbalance, 1.05);
+    EXPECT_GE(imbalance_of(scenarios[1], of_first.placement, layer, topology), 1.2);
+  }
 }
 
 }  // namespace

@@ -60,8 +60,8 @@ TEST(ImproveBySwaps, MakesNoSecondCopyOnARank) {
 TEST(ImproveBySwaps, MovesAReplicaToAVacantSlot) {
   Problem p({5, 4, 2}, {{NodeId{0}, 2}, {NodeId{0}, 2}}, {0, 1, 2, -1});
   improve_by_swaps(p.packing, p.region, 0.0, 10);
-  EXPECT_THAT(p.on(0), ElementsAre(-1, 0));
-  EXPECT_THAT(p.on(1), ElementsAre(1, 2));
+  EXPECT_THAT(p.on(0), ElementsAre(1, 2));
+  EXPECT_THAT(p.on(1), ElementsAre(-1, 0));
 }
 
 TEST(ImproveBySwaps, StopsAfterTheGivenNumber) {

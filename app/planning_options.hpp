@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <trimtab/core/topology.hpp>
+#include <trimtab/plan/planner.hpp>
+
+#include <CLI/CLI.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace trimtab {
+
+/// How to plan: `--effort`, `--groups`, `--locality`, `--allow-vacant`, `--threads`, and with several load
+/// files
+/// `--objective` and `--weights`.
+struct PlanningOptions {
+  PlanOptions plan;
+  int threads;
+
+  PlanningOptions();
+  void add_to(CLI::App& verb);
+
+  /// Usage error when the options do not fit each other, the model or the ranks.
+  void check(std::size_t num_scenarios, std::int32_t num_experts, const Topology& topology) const;
+};
+
+}  // namespace trimtab
