@@ -21,6 +21,7 @@ constexpr double near_enough = 1.0 + 2e-3;
 constexpr std::size_t swaps_per_rank = 4;
 
 std::size_t steps_per_slot(Effort effort) { return effort == Effort::thorough ? 1000 : 120; }
+std::size_t pair_steps_per_slot(Effort effort) { return effort == Effort::thorough ? 500 : 40; }
 
 std::size_t rounds_of(Effort effort) { return effort == Effort::thorough ? 9 : 2; }
 
@@ -79,6 +80,11 @@ LayerReport LayerPlanner::plan(LayerId layer, std::span<const LayerLoads> scenar
     for (const Scenario& scenario : under) {
       if (options_.locality != Locality::group_spill) break;
       report.spill = std::max(report.spill, spilled_share(scenario.loads, row, parts.home, topology_));
+    }
+    if (under.size() == 1 && options_.effort != Effort::fast &&
+        report.imbalance > bound_of(under) * near_enough) {
+      Scenario& only = under.front();
+      only.parts.bound = part_maker_.sharpen(only.loads, only.parts.bound, report.imbalance * only.mean);
     }
     // The bound sums loads in another order than the ranks do; where it is met, rounding must not exceed it.
     report.bound = std::clamp(bound_of(under), 1.0, report.imbalance);
@@ -156,7 +162,7 @@ void LayerPlanner::fill(LayerLoads loads, const Part& part, double bound, std::s
   std::vector<std::int32_t> distinct = part.counts;
   if (options_.effort != Effort::fast && has_pairs(region, topology_) && !is_zero(loads)) {
     distinct = search_pair_counts(loads, region, std::move(distinct), bound * good_enough,
-                                  steps_per_slot(options_.effort) * row.size());
+                                  pair_steps_per_slot(options_.effort) * row.size());
   }
   std::vector<std::int32_t> counts = distinct;
   std::vector<Duplicate> duplicates;

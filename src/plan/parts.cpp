@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/parts.hpp"
 
+#include "plan/pigeonhole.hpp"
 #include "plan/replicate.hpp"
 
 #include <algorithm>
@@ -67,6 +68,15 @@ double PartMaker::bound_of_everything(LayerLoads loads, std::span<const std::int
   for (ExpertId e : everything_.experts) largest = std::max(largest, loads[e.index()] / counts[e.index()]);
   const double mean = load_of(everything_.experts, loads) / speed_of(everything_.ranks, topology_);
   return std::max(mean, largest / topology_.rank(everything_.ranks.front()).speed);
+}
+
+double PartMaker::sharpen(LayerLoads loads, double bound, double reached) const {
+  constexpr std::int32_t few = 4;
+  std::int32_t slots = 0;
+  for (Rank rank : everything_.ranks) slots = std::max(slots, topology_.rank(rank).num_slots);
+  if (locality_ != Locality::none || !speeds_are_equal_ || slots > few) return bound;
+  const double speed = topology_.rank(everything_.ranks.front()).speed;
+  return pigeonhole_bound(loads, everything_, slots, bound * speed, reached * speed) / speed;
 }
 
 Parts PartMaker::make_by_group(LayerLoads loads) const {

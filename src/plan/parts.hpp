@@ -27,6 +27,9 @@ class PartMaker {
             Locality locality);
 
   [[nodiscard]] Parts make(LayerLoads loads) const;
+  /// A bound at least as high as `bound`, for ranks of few slots, where the mean says little.
+  /// @param reached  load / speed of the fullest rank of a placement of these loads
+  [[nodiscard]] double sharpen(LayerLoads loads, double bound, double reached) const;
   /// The whole layer.
   [[nodiscard]] const Region& everything() const noexcept { return everything_; }
 

@@ -8,9 +8,11 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "brute_force.hpp"
 #include "plan/bound.hpp"
+#include "plan/pigeonhole.hpp"
 #include "plan/replicate.hpp"
 #include "plan/row.hpp"
 #include "plan_cases.hpp"
@@ -76,6 +78,29 @@ RC_GTEST_PROP(TinyPlan, BoundIsBelowTheOptimumUnclamped, ()) {
   const PlanCase drawn = draw_tiny_case();
   const double bound = pressure_bound(drawn.loads.layer(LayerId{0}), whole(drawn), drawn.topology);
   RC_ASSERT(bound <= least_pressure(drawn, false) * (1.0 + rounding));
+}
+
+// From the mean, up to the best placement there is and a little beyond, so that a bound too high would show.
+RC_GTEST_PROP(TinyPlan, PigeonholeBoundIsBelowTheOptimum, ()) {
+  const auto num_ranks = *rc::gen::inRange(1, 4);
+  const auto slots_per_rank = *rc::gen::inRange(1, 7 / num_ranks);
+  const auto num_experts = *rc::gen::inRange(1, std::min(4, num_ranks * slots_per_rank) + 1);
+  const auto topology = Topology::make_uniform(num_ranks, 1, num_ranks * slots_per_rank).value();
+  const auto loads = *rc::gen::container<std::vector<double>>(
+      static_cast<std::size_t>(num_experts),
+      rc::gen::map(rc::gen::inRange(0, 30), [](int i) { return i / 3.0; }));
+  const double total = std::accumulate(loads.begin(), loads.end(), 0.0);
+  RC_PRE(total > 0.0);
+  Region region{{}, usable_ranks(topology)};
+  for (ExpertId e : ids<ExpertId>(num_experts)) region.experts.push_back(e);
+  double optimum = infinity;
+  for_each_row(num_experts, topology, [&](std::span<const ExpertId> row) {
+    optimum = std::min(optimum, max_pressure(loads, row, topology));
+  });
+  const double mean = total / num_ranks;
+  const double bound = pigeonhole_bound(loads, region, slots_per_rank, mean, optimum * 1.5);
+  RC_CLASSIFY(bound > mean * 1.001, "above the mean");
+  RC_ASSERT(bound <= optimum * (1.0 + 1e-8));
 }
 
 RC_GTEST_PROP(TinyPlan, CountsHaveTheSmallestPossibleLargestReplica, ()) {
