@@ -9,6 +9,7 @@
 #include "io/load_file.hpp"
 #include "io/placement_file.hpp"
 #include "report/plan_report.hpp"
+#include "report/spill_report.hpp"
 
 #include <trimtab/plan/planner.hpp>
 
@@ -97,14 +98,46 @@ Result<TimedPlan> make_plan(const PlanArguments& args, std::span<const LoadMatri
   return TimedPlan{std::move(*plan), time.count()};
 }
 
-Status write_plan(const PlanArguments& args, const TimedPlan& made, const Topology& topology) {
+/// Text and keys beyond the plan itself.
+struct Extras {
+  std::string text;
+  nlohmann::ordered_json keys;
+};
+
+Result<Extras> make_extras(const PlanArguments& args, const Plan& plan, std::span<const LoadMatrix> scenarios,
+                           const Topology& topology) {
+  Extras extras;
+  const std::optional<GroupLimit> limit = args.planning.group_limit();
+  if (limit) {
+    const NodesSummary nodes = summarize_nodes(plan, scenarios[0], topology, *limit);
+    extras.text += fmt::format("nodes      {:.2f} per token, at most {}\n", nodes.mean, nodes.max);
+    extras.keys["nodes_per_token_mean"] = nodes.mean;
+    extras.keys["nodes_per_token_max"] = nodes.max;
+  }
+  if (args.planning.spill_curve) {
+    TbbExecutor executor(args.planning.threads);
+    const auto curve = compute_spill_curve(scenarios, topology, args.planning.plan, limit, executor);
+    if (!curve) return failure(curve.error().code, curve.error().message);
+    extras.text += spill_text(*curve);
+    extras.keys["spill_curve"] = spill_entries(*curve);
+  }
+  return extras;
+}
+
+Status write_plan(const PlanArguments& args, const TimedPlan& made, std::span<const LoadMatrix> scenarios,
+                  const Topology& topology) {
   const PlanSummary summary = summarize(made.plan);
+  Result<Extras> extras = make_extras(args, made.plan, scenarios, topology);
+  if (!extras) return failure(std::move(extras));
+  nlohmann::ordered_json document = plan_document(made.plan, summary, made.ms);
+  document.update(extras->keys);
   Outputs outputs;
   if (Status s = outputs.add(args.output, format_placement(made.plan.placement)); !s) return s;
-  if (Status s = outputs.add(args.json, plan_document(made.plan, summary, made.ms)); !s) return s;
+  if (Status s = outputs.add(args.json, document); !s) return s;
   if (Status s = outputs.commit(); !s) return s;
   const bool is_stdout_taken = args.output == "-" || args.json == "-";
-  (is_stdout_taken ? print_talk : print_data)(plan_text(made.plan, summary, topology, made.ms));
+  (is_stdout_taken ? print_talk
+                   : print_data)(plan_text(made.plan, summary, topology, made.ms) + extras->text);
   return {};
 }
 
@@ -119,7 +152,8 @@ Outcome run_plan(const PlanArguments& args) {
     made.error().message = fmt::format("{}: {}", args.loads[0], made.error().message);
     return failure(std::move(made));
   }
-  if (Status written = write_plan(args, *made, topology); !written) return failure(std::move(written));
+  if (Status written = write_plan(args, *made, *scenarios, topology); !written)
+    return failure(std::move(written));
   return ExitStatus::ok;
 }
 

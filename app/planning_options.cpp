@@ -55,10 +55,20 @@ void PlanningOptions::add_to(CLI::App& verb) {
       ->check(in_range(1, 1 << 20))
       ->type_name("N")
       ->capture_default_str();
+  verb.add_option("--top-groups", top_groups,
+                  "Groups that a token's experts come from: tells nodes per token")
+      ->check(in_range(1, 1 << 20))
+      ->type_name("N");
+  verb.add_option("--top-k", top_k, "Experts per token, for nodes per token")
+      ->check(in_range(1, 1 << 20))
+      ->type_name("N")
+      ->capture_default_str();
   verb.add_option_function<std::string>(
           "--locality", [this](const std::string& text) { set_locality(plan, text); },
           "automatic, none, group-strict, or group-spill=F: whether a group's replicas stay inside one node")
       ->option_text("NAME");
+  verb.add_flag("--spill-curve", spill_curve,
+                "Also plan for a range of group-spill limits and show what each buys");
   verb.add_option_function<std::string>(
           "--objective", [this](const std::string& name) { plan.objective = objectives.at(name); },
           "worst or weighted-mean: what several load files together should make small")
@@ -81,6 +91,13 @@ void PlanningOptions::check(std::size_t num_scenarios, std::int32_t num_experts,
   if (num_experts % plan.num_groups != 0) {
     usage_error("--groups", fmt::format("{} groups do not divide {} experts", plan.num_groups, num_experts));
   }
+  if (top_groups && *top_groups > plan.num_groups) {
+    usage_error("--top-groups", fmt::format("{} > {} groups", *top_groups, plan.num_groups));
+  }
+  if (spill_curve && (plan.num_groups == 1 || plan.num_groups % topology.num_nodes() != 0)) {
+    usage_error("--spill-curve", fmt::format("needs nodes that divide the groups: {} nodes, {} groups",
+                                             topology.num_nodes(), plan.num_groups));
+  }
   const bool is_by_group = plan.locality == Locality::group_strict || plan.locality == Locality::group_spill;
   if (is_by_group && plan.num_groups % topology.num_nodes() != 0) {
     usage_error("--locality", fmt::format("{} needs nodes that divide the groups: {} nodes, {} groups",
@@ -92,6 +109,11 @@ void PlanningOptions::check(std::size_t num_scenarios, std::int32_t num_experts,
   if (!plan.weights.empty() && plan.objective != Objective::weighted_mean) {
     usage_error("--weights", "needs --objective weighted-mean");
   }
+}
+
+std::optional<GroupLimit> PlanningOptions::group_limit() const {
+  if (!top_groups) return std::nullopt;
+  return GroupLimit{plan.num_groups, *top_groups, top_k};
 }
 
 }  // namespace trimtab

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <trimtab/core/topology.hpp>
+#include <trimtab/plan/nodes_per_token.hpp>
 #include <trimtab/plan/planner.hpp>
 
 #include <CLI/CLI.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,6 +19,9 @@ namespace trimtab {
 /// `--objective` and `--weights`.
 struct PlanningOptions {
   PlanOptions plan;
+  std::optional<std::int32_t> top_groups;
+  std::int32_t top_k = 8;
+  bool spill_curve = false;
   int threads;
 
   PlanningOptions();
@@ -24,6 +29,9 @@ struct PlanningOptions {
 
   /// Usage error when the options do not fit each other, the model or the ranks.
   void check(std::size_t num_scenarios, std::int32_t num_experts, const Topology& topology) const;
+
+  /// Where `--top-groups` tells it.
+  [[nodiscard]] std::optional<GroupLimit> group_limit() const;
 };
 
 }  // namespace trimtab
