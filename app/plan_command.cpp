@@ -48,7 +48,6 @@ Result<LoadMatrix> only_layers(const LoadMatrix& loads, LayerRange range) {
 }
 
 void check_usage(const PlanArguments& args) {
-  if (args.loads.empty()) usage_error("LOADS", "is required");
   if (!args.cluster.num_slots()) usage_error("--slots", "is required, or --slots-per-rank or --rank-slots");
   if (std::count(args.loads.begin(), args.loads.end(), "-") > 1) usage_error("LOADS", "names - twice");
   if (is_same_file(args.output, args.json)) usage_error("--json", "names the same file as -o");
@@ -101,7 +100,7 @@ Result<TimedPlan> make_plan(const PlanArguments& args, std::span<const LoadMatri
 /// Text and keys beyond the plan itself.
 struct Extras {
   std::string text;
-  nlohmann::ordered_json keys;
+  nlohmann::ordered_json keys = nlohmann::ordered_json::object();
 };
 
 Result<Extras> make_extras(const PlanArguments& args, const Plan& plan, std::span<const LoadMatrix> scenarios,
@@ -166,7 +165,8 @@ CLI::App* add_plan_command(CLI::App& app, Outcome& outcome) {
   verb->add_option(
           "LOADS,--loads", args->loads,
           "JSON file with \"logical_count\"; - reads standard input; several files are load scenarios")
-      ->type_name("FILE|-");
+      ->type_name("FILE|-")
+      ->required();
   args->cluster.add_to(*verb);
   verb->get_option("--ranks")->required();
   args->cluster.add_rank_options_to(*verb);

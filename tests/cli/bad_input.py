@@ -132,7 +132,7 @@ class Usage(ProgramTest):
 
     def test_missing_things(self):
         self.check(says=["a verb is required"])
-        self.check("plan", says=["LOADS"])
+        self.check("plan", says=["--loads"])
         self.check("plan", "loads.json", "--ranks", 2, "--slots", 4, says=["--output", "required"])
         self.plan("--slots", 4, says=["--ranks"])
         self.plan("--ranks", 2, says=["--slots"])
