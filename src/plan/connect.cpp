@@ -4,6 +4,7 @@
 #include "plan/region_row.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <tuple>
 #include <vector>
 
@@ -16,23 +17,29 @@ constexpr double least_gain = 1e-12;
 constexpr std::size_t tries_per_merge = 6;
 /// Swaps of experts without copies that bring the ranks below the limit again after one step.
 constexpr std::size_t swaps_to_settle = 6;
+/// Ranks that are looked at for such a swap.
+constexpr std::size_t max_partners = 32;
+/// Searches for such a swap in one phase, those that were undone included.
+constexpr std::size_t lowerings_per_rank = 6;
 
 class Connector {
  public:
   explicit Connector(RegionRow& row) : row_(row) {}
 
-  /// As even as before if that can be, else less even up to `limit`.
+  /// Nearly as even as before if that can be, else less even, up to `limit`; then as even as before again
+  /// if that can be.
   /// @return components left
   std::size_t run(double limit) {
     const double before = row_.pressure(row_.fullest());
-    limit_ = before;
-    std::size_t components = merge_all();
+    std::size_t components = row_.size();
     for (const double share : {1.0 / 8.0, 1.0}) {
-      if (components == 1 || limit_ == limit) break;
       limit_ = before + share * (limit - before);
+      lowerings_left_ = lowerings_per_rank * row_.size();
       components = merge_all();
+      if (components == 1 || limit == before) break;
     }
     if (components == 1) spread_links();
+    lowerings_left_ = lowerings_per_rank * row_.size();
     lower_to(before, 2 * row_.size());
     return components;
   }
@@ -113,14 +120,17 @@ class Connector {
     for (std::size_t i = 0;; ++i) {
       const std::size_t fullest = row_.fullest();
       if (row_.pressure(fullest) <= target) return true;
-      if (i == max_swaps || !lower(fullest, target)) return false;
+      if (i == max_swaps || lowerings_left_ == 0) return false;
+      --lowerings_left_;
+      if (!lower(fullest, target)) return false;
     }
   }
 
   /// The first swap that reaches `target`, else the best.
   bool lower(std::size_t fullest, double target) {
     Lowering best{row_.pressure(fullest) * (1.0 - least_gain), {fullest, no_slot}, {fullest, no_slot}};
-    for (std::size_t other = 0; other < row_.size() && best.pressure > target; ++other) {
+    for (std::size_t other : emptiest()) {
+      if (best.pressure <= target) break;
       const double level =
           (row_.load(fullest) + row_.load(other)) / (row_.speed(fullest) + row_.speed(other));
       if (other != fullest && level < best.pressure) look_for_swap(other, best);
@@ -136,16 +146,39 @@ class Connector {
     Site enters;
   };
 
+  /// Ranks with most room, emptiest first: they can take what must leave a full one.
+  [[nodiscard]] std::span<const std::size_t> emptiest() {
+    order_.resize(row_.size());
+    std::iota(order_.begin(), order_.end(), std::size_t{0});
+    const std::size_t num = std::min(order_.size(), max_partners);
+    const auto key = [&](std::size_t r) { return std::pair(row_.pressure(r), r); };
+    std::partial_sort(order_.begin(), order_.begin() + static_cast<std::ptrdiff_t>(num), order_.end(),
+                      [&](std::size_t a, std::size_t b) { return key(a) < key(b); });
+    return std::span(order_).first(num);
+  }
+
   void look_for_swap(std::size_t other, Lowering& best) const {
     const std::size_t fullest = best.leaves.rank;
-    for (SlotId leaves : row_.slots(fullest)) {
-      if (row_.is_linked(leaves)) continue;
-      for (SlotId enters : row_.slots(other)) {
-        const double pressure = row_.pressure_after({fullest, leaves}, {other, enters});
-        if (pressure < best.pressure && !row_.is_linked(enters))
-          best = {pressure, {fullest, leaves}, {other, enters}};
+    const auto ours = row_.free_shares(fullest);
+    const auto theirs = row_.free_shares(other);
+    double least = row_.load(fullest) - best.pressure * row_.speed(fullest);
+    double most = best.pressure * row_.speed(other) - row_.load(other);
+    for (std::size_t i = 0; i < ours.size(); ++i) {
+      for (std::size_t j = 0; j < theirs.size(); ++j) {
+        const double moved = ours[i] - theirs[j];
+        const bool is_better = (moved > least) & (moved < most);  // one branch, hardly ever taken
+        if (!is_better) continue;
+        best.leaves = {fullest, nth_slot(fullest, i)};
+        best.enters = {other, nth_slot(other, j)};
+        best.pressure = row_.pressure_after(best.leaves, best.enters);
+        least = row_.load(fullest) - best.pressure * row_.speed(fullest);
+        most = best.pressure * row_.speed(other) - row_.load(other);
       }
     }
+  }
+
+  [[nodiscard]] SlotId nth_slot(std::size_t rank, std::size_t n) const {
+    return SlotId{row_.slots(rank).first().value() + static_cast<SlotId::rep>(n)};
   }
 
   /// Moves linked copies from the rank with most of them to the one with fewest, as long as all stays
@@ -177,6 +210,8 @@ class Connector {
 
   RegionRow& row_;
   double limit_ = 0.0;
+  std::size_t lowerings_left_ = 0;
+  std::vector<std::size_t> order_;
 };
 
 std::vector<double> shares_of(LayerLoads loads, const Topology& topology, std::span<const ExpertId> row) {

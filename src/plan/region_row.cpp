@@ -3,6 +3,7 @@
 
 #include "plan/union_find.hpp"
 
+#include <limits>
 #include <numeric>
 
 namespace trimtab {
@@ -19,6 +20,7 @@ RegionRow::RegionRow(std::span<const double> share, const Topology& topology, st
   num_points_ = ranks_.size();
   for (std::size_t& link : link_of_) link = link > 1 ? num_points_++ : 0;
   load_.resize(ranks_.size());
+  free_share_.resize(row.size());
   degree_.resize(ranks_.size());
   for (std::size_t r = 0; r < ranks_.size(); ++r) count(r);
 }
@@ -30,6 +32,7 @@ void RegionRow::count(std::size_t rank) {
   for (SlotId slot : slots(rank)) {
     load_[rank] += share(slot);
     degree_[rank] += is_linked(slot) ? 1 : 0;
+    free_share_[slot.index()] = is_linked(slot) ? std::numeric_limits<double>::quiet_NaN() : share(slot);
   }
 }
 

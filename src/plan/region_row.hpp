@@ -58,6 +58,11 @@ class RegionRow {
     return best;
   }
 
+  /// Share of each of a rank's slots, in order; not a number where the copy is linked.
+  [[nodiscard]] std::span<const double> free_shares(std::size_t rank) const {
+    return std::span(free_share_).subspan(slots(rank).first().index(), slots(rank).size());
+  }
+
   /// Of the fuller of the two ranks once they have swapped.
   [[nodiscard]] double pressure_after(const Site& a, const Site& b) const {
     const double moved = share(a.slot) - share(b.slot);
@@ -91,6 +96,7 @@ class RegionRow {
   std::size_t num_points_;
   std::vector<double> per_speed_;  ///< By rank within the region, like those below.
   std::vector<double> load_;
+  std::vector<double> free_share_;  ///< By SlotId.
   std::vector<std::size_t> degree_;
   std::vector<std::pair<Site, Site>> done_;
 };
