@@ -7,16 +7,20 @@
 #include "app/tbb_executor.hpp"
 #include "io/load_file.hpp"
 #include "io/placement_file.hpp"
+#include "report/budget_report.hpp"
 #include "report/plan_report.hpp"
 
 #include <trimtab/plan/planner.hpp>
+#include <trimtab/plan/slot_budget.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -28,6 +32,9 @@ namespace {
 struct PlanArguments {
   std::string loads;
   ClusterOptions cluster;
+  std::optional<std::int64_t> total_slots;
+  std::optional<std::uint64_t> memory_budget;
+  std::optional<std::uint64_t> expert_bytes;
   PlanOptions options;
   std::string layers;
   int threads = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, 1024U));
@@ -48,8 +55,18 @@ Result<LoadMatrix> only_layers(const LoadMatrix& loads, LayerRange range) {
   return LoadMatrix::make(loads.num_layers(), loads.num_experts(), std::move(kept));
 }
 
+/// Slots over all layers and ranks, when that is what was given.
+std::optional<std::int64_t> slot_budget(const PlanArguments& args) {
+  if (!args.memory_budget) return args.total_slots;
+  const std::uint64_t slots = *args.memory_budget / *args.expert_bytes;
+  return static_cast<std::int64_t>(std::min(slots, std::uint64_t{1} << 62));
+}
+
 void check_usage(const PlanArguments& args) {
-  if (!args.cluster.num_slots()) usage_error("--slots", "is required, or --slots-per-rank");
+  if (args.expert_bytes == 0U) usage_error("--expert-bytes", "0 < 1");
+  if (!args.cluster.num_slots() && !slot_budget(args)) {
+    usage_error("--slots", "is required, or --slots-per-rank, --total-slots, --memory-budget");
+  }
   if (is_same_file(args.output, args.json)) usage_error("--json", "names the same file as -o");
   if (would_replace(args.output, args.loads)) usage_error("-o", "names the file that is read");
   if (would_replace(args.json, args.loads)) usage_error("--json", "names the file that is read");
@@ -76,26 +93,50 @@ Result<LoadMatrix> read_loads(const PlanArguments& args) {
 
 struct TimedPlan {
   Plan plan;
+  Topology topology;
+  std::optional<SlotBudgetPlan> budget;  ///< Without its `plan`, which is the one above.
   double ms;
 };
 
-Result<TimedPlan> make_plan(const PlanArguments& args, const LoadMatrix& loads, const Topology& topology) {
-  TbbExecutor executor(args.threads);
-  const auto start = std::chrono::steady_clock::now();
+Result<TimedPlan> plan_width(const PlanArguments& args, const LoadMatrix& loads, Executor& executor) {
+  const Topology topology = args.cluster.make_topology(*args.cluster.num_slots());
   Result<Plan> plan = plan_rebalance(loads, topology, args.options, executor);
-  const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - start;
   if (!plan) return failure(std::move(plan));
-  return TimedPlan{std::move(*plan), time.count()};
+  return TimedPlan{std::move(*plan), topology, std::nullopt, 0.0};
 }
 
-Status write_plan(const PlanArguments& args, const TimedPlan& made, const Topology& topology) {
+Result<TimedPlan> plan_budget(const PlanArguments& args, const LoadMatrix& loads, Executor& executor) {
+  const Topology ranks = args.cluster.make_topology(*args.cluster.ranks);
+  Result<SlotBudgetPlan> made = plan_slot_budget(loads, ranks, *slot_budget(args), args.options, executor);
+  if (!made) return failure(std::move(made));
+  Plan plan = std::move(made->plan);
+  return TimedPlan{std::move(plan), made->topology, std::move(*made), 0.0};
+}
+
+Result<TimedPlan> make_plan(const PlanArguments& args, const LoadMatrix& loads) {
+  TbbExecutor executor(args.threads);
+  const auto start = std::chrono::steady_clock::now();
+  Result<TimedPlan> made =
+      slot_budget(args) ? plan_budget(args, loads, executor) : plan_width(args, loads, executor);
+  const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - start;
+  if (made) made->ms = time.count();
+  return made;
+}
+
+Status write_plan(const PlanArguments& args, const TimedPlan& made) {
   const PlanSummary summary = summarize(made.plan);
+  nlohmann::ordered_json document = plan_document(made.plan, summary, made.ms);
+  std::string text = plan_text(made.plan, summary, made.topology, made.ms);
+  if (made.budget) {
+    add_slot_budget(document, *made.budget, *slot_budget(args));
+    text += slot_budget_text(*made.budget, *slot_budget(args));
+  }
   Outputs outputs;
   if (Status s = outputs.add(args.output, format_placement(made.plan.placement)); !s) return s;
-  if (Status s = outputs.add(args.json, plan_document(made.plan, summary, made.ms)); !s) return s;
+  if (Status s = outputs.add(args.json, document); !s) return s;
   if (Status s = outputs.commit(); !s) return s;
   const bool is_stdout_taken = args.output == "-" || args.json == "-";
-  (is_stdout_taken ? print_talk : print_data)(plan_text(made.plan, summary, topology, made.ms));
+  (is_stdout_taken ? print_talk : print_data)(text);
   return {};
 }
 
@@ -103,15 +144,36 @@ Outcome run_plan(const PlanArguments& args) {
   check_usage(args);
   Result<LoadMatrix> loads = read_loads(args);
   if (!loads) return failure(std::move(loads));
-  const Topology topology = args.cluster.make_topology(*args.cluster.num_slots());
-  check_groups(args.options, loads->num_experts(), topology);
-  Result<TimedPlan> made = make_plan(args, *loads, topology);
+  check_groups(args.options, loads->num_experts(), args.cluster.make_topology(*args.cluster.ranks));
+  Result<TimedPlan> made = make_plan(args, *loads);
   if (!made) {
     made.error().message = fmt::format("{}: {}", args.loads, made.error().message);
     return failure(std::move(made));
   }
-  if (Status written = write_plan(args, *made, topology); !written) return failure(std::move(written));
+  if (Status written = write_plan(args, *made); !written) return failure(std::move(written));
   return ExitStatus::ok;
+}
+
+void add_budget_options(CLI::App& verb, PlanArguments& args) {
+  auto* total = verb.add_option("--total-slots", args.total_slots,
+                                "Physical slots over all layers and ranks; uneven layers get more of them")
+                    ->check(in_range(1, std::numeric_limits<int>::max()))
+                    ->type_name("N");
+  auto* memory = verb.add_option("--memory-budget", args.memory_budget,
+                                 "The same as bytes of expert weights over all ranks: 40GiB, 800GB")
+                     ->transform(CLI::AsSizeValue(true).description(""))
+                     ->type_name("BYTES");
+  auto* bytes = verb.add_option("--expert-bytes", args.expert_bytes,
+                                "Bytes of one expert in one layer: 44040192, 42MiB")
+                    ->transform(CLI::AsSizeValue(true).description(""))
+                    ->type_name("BYTES");
+  memory->needs(bytes);
+  bytes->needs(memory);
+  for (auto* other : {verb.get_option("--slots"), verb.get_option("--slots-per-rank")}) {
+    total->excludes(other);
+    memory->excludes(other);
+  }
+  total->excludes(memory);
 }
 
 void add_planning_options(CLI::App& verb, PlanArguments& args) {
@@ -148,6 +210,7 @@ CLI::App* add_plan_command(CLI::App& app, Outcome& outcome) {
       ->required();
   args->cluster.add_to(*verb);
   verb->get_option("--ranks")->required();
+  add_budget_options(*verb, *args);
   add_planning_options(*verb, *args);
   verb->add_option("--json", args->json, "Write the document trimtab.plan/1; - is standard output")
       ->type_name("FILE|-");
