@@ -239,6 +239,7 @@ Connection connect_replicas(LayerLoads loads, const Topology& topology, const Co
   const std::vector<double> share = shares_of(loads, topology, row);
   const std::vector<std::vector<Rank>> regions = regions_of(topology, options.within_nodes);
   std::vector<RegionRow> parts;
+  parts.reserve(regions.size());
   for (const auto& ranks : regions) parts.emplace_back(share, topology, ranks, row);
   Connection result;
   for (const RegionRow& part : parts) {

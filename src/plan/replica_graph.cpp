@@ -35,7 +35,8 @@ class Holders {
   struct Pair {
     ExpertId expert;
     Rank rank;
-    friend auto operator<=>(const Pair&, const Pair&) = default;
+    // clang-tidy 14 takes the 0 of a rewritten comparison for a pointer.
+    friend auto operator<=>(const Pair&, const Pair&) = default;  // NOLINT(modernize-use-nullptr)
   };
 
  private:

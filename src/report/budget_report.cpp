@@ -8,22 +8,20 @@
 namespace trimtab {
 namespace {
 
-struct Widths {
-  std::int32_t least = 0;
-  std::int32_t most = 0;
-};
-
-/// Slots per live rank over the layers that are not dense.
-Widths widths_of(const SlotBudgetPlan& plan) {
+std::int32_t count_live(const Topology& topology) {
   std::int32_t live = 0;
-  for (Rank rank : ids<Rank>(plan.topology.num_ranks())) live += plan.topology.is_alive(rank) ? 1 : 0;
-  Widths widths;
-  for (std::int32_t slots : plan.slots) {
-    if (slots == 0) continue;
-    widths.least = widths.least == 0 ? slots / live : std::min(widths.least, slots / live);
-    widths.most = std::max(widths.most, slots / live);
-  }
-  return widths;
+  for (Rank rank : ids<Rank>(topology.num_ranks())) live += topology.is_alive(rank) ? 1 : 0;
+  return std::max(1, live);
+}
+
+/// "8 to 11": slots per live rank over the layers that are not dense.
+std::string widths_text(const SlotBudgetPlan& plan) {
+  std::vector<std::int32_t> slots = plan.slots;
+  std::erase(slots, 0);
+  if (slots.empty()) return "none";
+  const auto [least, most] = std::minmax_element(slots.begin(), slots.end());
+  const std::int32_t live = count_live(plan.topology);
+  return fmt::format("{} to {}", *least / live, *most / live);
 }
 
 }  // namespace
@@ -41,15 +39,14 @@ void add_slot_budget(nlohmann::ordered_json& document, const SlotBudgetPlan& pla
 }
 
 std::string slot_budget_text(const SlotBudgetPlan& plan, std::int64_t budget) {
-  const Widths widths = widths_of(plan);
   const SlotBudgetPoint& fewest = plan.curve.front();
   const double more = plan.curve.back().max_load_sum > 0.0
                           ? 100.0 * (fewest.max_load_sum / plan.curve.back().max_load_sum - 1.0)
                           : 0.0;
   return fmt::format(
-      "budget     {} of {} slots used, {} to {} per rank and layer; the fewest, {}, would load the fullest "
+      "budget     {} of {} slots used, {} per rank and layer; the fewest, {}, would load the fullest "
       "ranks by {:.1f} % more\n",
-      plan.total_slots, budget, widths.least, widths.most, fewest.total_slots, more);
+      plan.total_slots, budget, widths_text(plan), fewest.total_slots, more);
 }
 
 }  // namespace trimtab

@@ -110,7 +110,7 @@ TEST(SlotBudget, FindsTheBestOfAllChoicesOfWidths) {
           }
         }
       }
-      const std::int64_t budget = widths * num_ranks + seed % 3;
+      const std::int64_t budget = widths * num_ranks + static_cast<std::int64_t>(seed % 3);
       const auto made =
           try_budget(loads, Topology::make_uniform(num_ranks, 1, num_ranks).value(), budget).value();
       expect_sound(made, loads, budget);
