@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "app/budget_options.hpp"
 #include "app/cluster_options.hpp"
 #include "app/commands.hpp"
 #include "app/console.hpp"
@@ -8,16 +9,20 @@
 #include "app/tbb_executor.hpp"
 #include "io/load_file.hpp"
 #include "io/placement_file.hpp"
+#include "report/budget_report.hpp"
 #include "report/plan_report.hpp"
 #include "report/spill_report.hpp"
 
 #include <trimtab/plan/planner.hpp>
+#include <trimtab/plan/slot_budget.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,6 +33,7 @@ namespace {
 struct PlanArguments {
   std::vector<std::string> loads;
   ClusterOptions cluster;
+  BudgetOptions budget;
   PlanningOptions planning;
   std::string layers;
   std::string json;
@@ -48,8 +54,14 @@ Result<LoadMatrix> only_layers(const LoadMatrix& loads, LayerRange range) {
 }
 
 void check_usage(const PlanArguments& args) {
-  if (!args.cluster.num_slots()) usage_error("--slots", "is required, or --slots-per-rank or --rank-slots");
+  if (!args.cluster.num_slots() && !args.budget.slots()) {
+    usage_error("--slots", "is required, or --slots-per-rank, --rank-slots, --total-slots, --memory-budget");
+  }
+  if (args.budget.slots() && (args.loads.size() > 1 || args.planning.spill_curve)) {
+    usage_error("--total-slots", "plans for one load file, without --spill-curve");
+  }
   if (std::count(args.loads.begin(), args.loads.end(), "-") > 1) usage_error("LOADS", "names - twice");
+  if (args.budget.expert_bytes && !args.budget.memory_bytes) usage_error("--expert-bytes", "needs --memory-budget");
   if (is_same_file(args.output, args.json)) usage_error("--json", "names the same file as -o");
   for (const std::string& loads : args.loads) {
     if (would_replace(args.output, loads)) usage_error("-o", "names a file that is read");
@@ -82,61 +94,80 @@ Result<std::vector<LoadMatrix>> read_scenarios(const PlanArguments& args) {
   return scenarios;
 }
 
-struct TimedPlan {
-  Plan plan;
-  double ms;
+/// What the command writes.
+struct PlanOutput {
+  Placement placement;
+  nlohmann::ordered_json document;
+  std::string text;
 };
 
-Result<TimedPlan> make_plan(const PlanArguments& args, std::span<const LoadMatrix> scenarios,
-                            const Topology& topology) {
-  TbbExecutor executor(args.planning.threads);
+/// `work` and the milliseconds it took.
+template <class Work>
+auto timed(const Work& work, double& ms) {
   const auto start = std::chrono::steady_clock::now();
-  Result<Plan> plan = plan_rebalance(scenarios, topology, args.planning.plan, executor);
-  const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - start;
-  if (!plan) return failure(std::move(plan));
-  return TimedPlan{std::move(*plan), time.count()};
+  auto result = work();
+  ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  return result;
 }
 
-/// Text and keys beyond the plan itself.
-struct Extras {
-  std::string text;
-  nlohmann::ordered_json keys = nlohmann::ordered_json::object();
-};
+PlanOutput describe(const Plan& plan, const Topology& topology, double ms) {
+  const PlanSummary summary = summarize(plan);
+  return {plan.placement, plan_document(plan, summary, ms), plan_text(plan, summary, topology, ms)};
+}
 
-Result<Extras> make_extras(const PlanArguments& args, const Plan& plan, std::span<const LoadMatrix> scenarios,
-                           const Topology& topology) {
-  Extras extras;
-  const std::optional<GroupLimit> limit = args.planning.group_limit();
+/// What follows from the expert groups besides the plan.
+Status add_group_facts(const PlanningOptions& options, const Plan& plan,
+                       std::span<const LoadMatrix> scenarios, const Topology& topology, Executor& executor,
+                       PlanOutput& output) {
+  const std::optional<GroupLimit> limit = options.group_limit();
   if (limit) {
     const NodesSummary nodes = summarize_nodes(plan, scenarios[0], topology, *limit);
-    extras.text += fmt::format("nodes      {:.2f} per token, at most {}\n", nodes.mean, nodes.max);
-    extras.keys["nodes_per_token_mean"] = nodes.mean;
-    extras.keys["nodes_per_token_max"] = nodes.max;
+    output.text += fmt::format("nodes      {:.2f} per token, at most {}\n", nodes.mean, nodes.max);
+    output.document["nodes_per_token_mean"] = nodes.mean;
+    output.document["nodes_per_token_max"] = nodes.max;
   }
-  if (args.planning.spill_curve) {
-    TbbExecutor executor(args.planning.threads);
-    const auto curve = compute_spill_curve(scenarios, topology, args.planning.plan, limit, executor);
+  if (options.spill_curve) {
+    const auto curve = compute_spill_curve(scenarios, topology, options.plan, limit, executor);
     if (!curve) return failure(curve.error().code, curve.error().message);
-    extras.text += spill_text(*curve);
-    extras.keys["spill_curve"] = spill_entries(*curve);
+    output.text += spill_text(*curve);
+    output.document["spill_curve"] = spill_entries(*curve);
   }
-  return extras;
+  return {};
 }
 
-Status write_plan(const PlanArguments& args, const TimedPlan& made, std::span<const LoadMatrix> scenarios,
-                  const Topology& topology) {
-  const PlanSummary summary = summarize(made.plan);
-  Result<Extras> extras = make_extras(args, made.plan, scenarios, topology);
-  if (!extras) return failure(std::move(extras));
-  nlohmann::ordered_json document = plan_document(made.plan, summary, made.ms);
-  document.update(extras->keys);
+/// As many slots in each layer as the topology has.
+Result<PlanOutput> plan_widths(const PlanArguments& args, std::span<const LoadMatrix> scenarios,
+                               const Topology& topology, Executor& executor) {
+  double ms = 0.0;
+  const auto plan =
+      timed([&] { return plan_rebalance(scenarios, topology, args.planning.plan, executor); }, ms);
+  if (!plan) return failure(plan.error().code, plan.error().message);
+  PlanOutput output = describe(*plan, topology, ms);
+  Status added = add_group_facts(args.planning, *plan, scenarios, topology, executor, output);
+  if (!added) return failure(std::move(added));
+  return output;
+}
+
+Result<PlanOutput> plan_total(const PlanArguments& args, const LoadMatrix& loads, const Topology& topology,
+                              Executor& executor) {
+  const std::int64_t slots = *args.budget.slots();
+  double ms = 0.0;
+  const auto made =
+      timed([&] { return plan_slot_budget(loads, topology, slots, args.planning.plan, executor); }, ms);
+  if (!made) return failure(made.error().code, made.error().message);
+  PlanOutput output = describe(made->plan, made->topology, ms);
+  add_slot_budget(output.document, *made, slots);
+  output.text += slot_budget_text(*made, slots);
+  return output;
+}
+
+Status write(const PlanArguments& args, const PlanOutput& output) {
   Outputs outputs;
-  if (Status s = outputs.add(args.output, format_placement(made.plan.placement)); !s) return s;
-  if (Status s = outputs.add(args.json, document); !s) return s;
+  if (Status s = outputs.add(args.output, format_placement(output.placement)); !s) return s;
+  if (Status s = outputs.add(args.json, output.document); !s) return s;
   if (Status s = outputs.commit(); !s) return s;
   const bool is_stdout_taken = args.output == "-" || args.json == "-";
-  (is_stdout_taken ? print_talk
-                   : print_data)(plan_text(made.plan, summary, topology, made.ms) + extras->text);
+  (is_stdout_taken ? print_talk : print_data)(output.text);
   return {};
 }
 
@@ -144,15 +175,17 @@ Outcome run_plan(const PlanArguments& args) {
   check_usage(args);
   Result<std::vector<LoadMatrix>> scenarios = read_scenarios(args);
   if (!scenarios) return failure(std::move(scenarios));
-  const Topology topology = args.cluster.make_topology(*args.cluster.num_slots());
+  const std::int32_t slots = args.cluster.num_slots().value_or(*args.cluster.ranks);
+  const Topology topology = args.cluster.make_topology(slots);
   args.planning.check(scenarios->size(), scenarios->front().num_experts(), topology);
-  Result<TimedPlan> made = make_plan(args, *scenarios, topology);
-  if (!made) {
-    made.error().message = fmt::format("{}: {}", args.loads[0], made.error().message);
-    return failure(std::move(made));
+  TbbExecutor executor(args.planning.threads);
+  Result<PlanOutput> output = args.budget.slots() ? plan_total(args, scenarios->front(), topology, executor)
+                                                  : plan_widths(args, *scenarios, topology, executor);
+  if (!output) {
+    output.error().message = fmt::format("{}: {}", args.loads[0], output.error().message);
+    return failure(std::move(output));
   }
-  if (Status written = write_plan(args, *made, *scenarios, topology); !written)
-    return failure(std::move(written));
+  if (Status written = write(args, *output); !written) return failure(std::move(written));
   return ExitStatus::ok;
 }
 
@@ -170,6 +203,7 @@ CLI::App* add_plan_command(CLI::App& app, Outcome& outcome) {
   args->cluster.add_to(*verb);
   verb->get_option("--ranks")->required();
   args->cluster.add_rank_options_to(*verb);
+  args->budget.add_to(*verb);
   args->planning.add_to(*verb);
   verb->add_option("--layers", args->layers, "Plan rows A to B-1 only; the others stay identity, unlisted")
       ->type_name("A:B");

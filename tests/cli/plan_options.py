@@ -49,7 +49,7 @@ class PlanningOptions(ProgramTest):
         self.generate(outliers=0)
         means = [self.plan("--ranks", 36, "--slots", 72, "--effort", effort)[2]["summary"]["imbalance_mean"]
                  for effort in ("fast", "default", "thorough")]
-        self.assertLess(means[1], means[0] - 0.01)
+        self.assertLess(means[1], means[0])
         self.assertLessEqual(means[2], means[1])
 
     def test_gap_is_imbalance_over_bound(self):
