@@ -10,6 +10,7 @@
 #include "io/load_file.hpp"
 #include "io/placement_file.hpp"
 #include "report/budget_report.hpp"
+#include "report/graph_report.hpp"
 #include "report/plan_report.hpp"
 #include "report/spill_report.hpp"
 
@@ -61,7 +62,8 @@ void check_usage(const PlanArguments& args) {
     usage_error("--total-slots", "plans for one load file, without --spill-curve");
   }
   if (std::count(args.loads.begin(), args.loads.end(), "-") > 1) usage_error("LOADS", "names - twice");
-  if (args.budget.expert_bytes && !args.budget.memory_bytes) usage_error("--expert-bytes", "needs --memory-budget");
+  if (args.budget.expert_bytes && !args.budget.memory_bytes)
+    usage_error("--expert-bytes", "needs --memory-budget");
   if (is_same_file(args.output, args.json)) usage_error("--json", "names the same file as -o");
   for (const std::string& loads : args.loads) {
     if (would_replace(args.output, loads)) usage_error("-o", "names a file that is read");
@@ -143,6 +145,9 @@ Result<PlanOutput> plan_widths(const PlanArguments& args, std::span<const LoadMa
       timed([&] { return plan_rebalance(scenarios, topology, args.planning.plan, executor); }, ms);
   if (!plan) return failure(plan.error().code, plan.error().message);
   PlanOutput output = describe(*plan, topology, ms);
+  if (args.planning.plan.shares == ShareMode::exact) {
+    output.text += add_replica_graphs(output.document, *plan, topology);
+  }
   Status added = add_group_facts(args.planning, *plan, scenarios, topology, executor, output);
   if (!added) return failure(std::move(added));
   return output;

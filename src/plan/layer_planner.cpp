@@ -3,6 +3,7 @@
 
 #include <trimtab/core/imbalance.hpp>
 
+#include "plan/connect.hpp"
 #include "plan/pack.hpp"
 #include "plan/replicate.hpp"
 #include "plan/spill.hpp"
@@ -19,6 +20,8 @@ constexpr double good_enough = 1.0 + 3e-4;
 /// Above it a layer is searched by default: swaps alone did not come near the bound.
 constexpr double near_enough = 1.0 + 2e-3;
 constexpr std::size_t swaps_per_rank = 4;
+/// What a connected replica graph may cost of the even balance.
+constexpr double connecting_costs = 1.0 + 5e-3;
 
 std::size_t steps_per_slot(Effort effort) { return effort == Effort::thorough ? 1000 : 120; }
 std::size_t pair_steps_per_slot(Effort effort) { return effort == Effort::thorough ? 500 : 40; }
@@ -48,6 +51,7 @@ LayerPlanner::LayerPlanner(std::int32_t num_experts, const Topology& topology, c
     : topology_(topology),
       options_(options),
       part_maker_(num_experts, topology, options, locality),
+      locality_is_by_group_(locality != Locality::none),
       identity_(identity_row(num_experts, topology, false)),
       live_identity_(identity_row(num_experts, topology, true)),
       identity_is_live_(is_live(identity_, num_experts, topology)),
@@ -71,9 +75,11 @@ LayerReport LayerPlanner::plan(LayerId layer, std::span<const LayerLoads> scenar
     } else {
       parts = plan_several(under, row);
     }
+    if (options_.shares == ShareMode::exact) connect(under, row);
     report.imbalance_before = imbalance_of(under, identity_);
     report.imbalance = imbalance_of(under, row);
-    if (report.imbalance_before < report.imbalance && keep_identity(row)) {
+    const bool may_keep = options_.shares == ShareMode::even;
+    if (may_keep && report.imbalance_before < report.imbalance && keep_identity(row)) {
       report.imbalance = report.imbalance_before;
     }
     report.imbalance = std::max(1.0, report.imbalance);
@@ -202,6 +208,22 @@ void LayerPlanner::search(std::span<LoadView> views, const Parts& parts) const {
   const SpillLimit limit{parts.home, options_.spill};
   annealing.spill = &limit;
   anneal(views, everything, annealing);
+}
+
+// The connected row may cost a little of the even balance: it pays with the first drift that shares absorb.
+void LayerPlanner::connect(std::span<const Scenario> scenarios, std::span<ExpertId> row) const {
+  const double before = imbalance_of(scenarios, row);
+  std::vector<ExpertId> connected(row.begin(), row.end());
+  const std::vector<double> loads =
+      scenarios.size() == 1 ? std::vector<double>(scenarios[0].loads.begin(), scenarios[0].loads.end())
+                            : common_loads(scenarios);
+  const double mean = load_of(part_maker_.everything().experts, loads) / topology_.total_speed();
+  connect_replicas(
+      loads, topology_,
+      {.max_pressure = bound_of(scenarios) * mean * connecting_costs, .within_nodes = locality_is_by_group_},
+      connected);
+  if (imbalance_of(scenarios, connected) > before * connecting_costs) return;
+  std::copy(connected.begin(), connected.end(), row.begin());
 }
 
 // Heaviest first is a heuristic: on ranks of unequal speed, or by luck, the identity may be better.

@@ -44,6 +44,8 @@ class LayerPlanner {
   void search(std::span<LoadView> views, const Parts& parts) const;
   [[nodiscard]] std::vector<LoadView> views_of(std::span<const Scenario> scenarios, Row row) const;
 
+  /// Swaps experts so that the replica graph is connected, if that costs little.
+  void connect(std::span<const Scenario> scenarios, std::span<ExpertId> row) const;
   /// Puts the identity into `row` unless the locality or I2 forbids it.
   [[nodiscard]] bool keep_identity(std::span<ExpertId> row) const;
   /// As the objective has it; > 0.
@@ -55,6 +57,7 @@ class LayerPlanner {
   const Topology& topology_;
   PlanOptions options_;
   PartMaker part_maker_;
+  bool locality_is_by_group_;
   std::vector<ExpertId> identity_;       ///< As a service starts.
   std::vector<ExpertId> live_identity_;  ///< The same with dead ranks vacant.
   bool identity_is_live_;

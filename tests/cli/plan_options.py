@@ -89,6 +89,19 @@ class PlanningOptions(ProgramTest):
             self.assertLessEqual(point["locality_spill"], point["limit"] + 1e-12)
             self.assertIn(f"{point['imbalance_mean']:.4f}", text)
 
+    def test_plans_for_the_exact_split_connect_the_ranks(self):
+        self.generate()
+        text, placement, document = self.plan("--ranks", 8, "--slots", 80, "--split", "exact")
+        self.assertIn("replicas   connect the ranks into 1.0 components", text)
+        self.assertEqual(document["summary"]["components_worst"], 1)
+        for entry in document["layers"]:
+            held = [set(placement[entry["layer"]][rank * 10:rank * 10 + 10]) for rank in range(8)]
+            reached = {0}
+            for _ in range(8):
+                reached |= {b for a in reached for b in range(8) if held[a] & held[b]}
+            self.assertEqual(len(reached), 8)
+            self.assertEqual(entry["components"], 1)
+
     def test_several_load_files_are_planned_for_together(self):
         first, second = self.generate(1), self.generate(2, "other.json")
         cluster = ["--ranks", 8, "--slots", 80]

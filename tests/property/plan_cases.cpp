@@ -71,6 +71,7 @@ PlanCase draw_case(const CaseLimits& limits) {
   options.spill = *rc::gen::element(0.0, 0.1, 0.3, 1.0);
   options.effort =
       *rc::gen::weightedElement<Effort>({{1, Effort::fast}, {4, Effort::standard}, {2, Effort::thorough}});
+  options.shares = *rc::gen::weightedElement<ShareMode>({{3, ShareMode::even}, {1, ShareMode::exact}});
   options.objective = *rc::gen::element(Objective::worst, Objective::weighted_mean);
   options.allow_vacant = *rc::gen::arbitrary<bool>();
   const std::int32_t num_experts = options.num_groups * draw_count(limits.experts_per_group);

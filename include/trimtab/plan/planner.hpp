@@ -47,11 +47,19 @@ enum class Objective : std::uint8_t {
 /// "worst", "weighted-mean".
 [[nodiscard]] std::string_view to_string(Objective objective) noexcept;
 
+/// How tokens will be shared by the replicas of an expert, which is what a placement is made for.
+enum class ShareMode : std::uint8_t {
+  even,   ///< Even shares.
+  exact,  ///< The best split of each batch: at the same even balance, replicas connect the ranks (within each
+          ///< node where groups have homes), so that load can flow between any two by shares alone.
+};
+
 struct PlanOptions {
   Effort effort = Effort::standard;
   Locality locality = Locality::automatic;
   std::int32_t num_groups = 1;  ///< Consecutive, equally large expert groups per layer.
   double spill = 0.1;           ///< Under group_spill: share of a layer's load, 0 to 1.
+  ShareMode shares = ShareMode::even;
   Objective objective = Objective::worst;
   std::vector<double> weights =
       {};  ///< Under weighted_mean: one per scenario, >= 0, not all 0; empty: equal.

@@ -4,6 +4,7 @@
 // On generated loads always; on recorded ones where TRIMTAB_LOADS_DIR names a folder of
 // `{"logical_count": [layers][experts]}` files.
 #include <trimtab/plan/planner.hpp>
+#include <trimtab/plan/replica_graph.hpp>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -134,6 +135,24 @@ TEST(PlanQuality, SearchesCountsWhereLoadsAreSteep) {
   EXPECT_GE(summarise(plan_of(loads, topology, {.effort = Effort::fast})).gap, 0.04);
   EXPECT_LE(summarise(plan_of(loads, topology)).gap, 0.03);
   EXPECT_LE(summarise(plan_of(loads, topology, {.effort = Effort::thorough})).gap, 0.005);
+}
+
+// For the exact split every rank can pass load to every other, at the same even balance.
+TEST(PlanQuality, ConnectsAllRanksForTheExactSplit) {
+  const auto topology = Topology::make_uniform(32, 4, 288).value();
+  const auto loads = outlier_loads({16, 256}, 0.6, 1);
+  const Plan even = plan_of(loads, topology);
+  const Plan exact = plan_of(loads, topology, {.shares = ShareMode::exact});
+  const Plan by_group = plan_of(loads, topology, {.num_groups = 8, .shares = ShareMode::exact});
+  std::int32_t apart = 0;
+  for (LayerId layer : ids<LayerId>(16)) {
+    EXPECT_EQ(make_replica_graph(exact.placement.layer(layer), topology).num_components(), 1);
+    EXPECT_LE(make_replica_graph(by_group.placement.layer(layer), topology).num_components(), 5);
+    apart += make_replica_graph(even.placement.layer(layer), topology).num_components();
+    EXPECT_EQ(exact.layers[layer.index()].duplicates_on_rank, 0);
+  }
+  EXPECT_GT(apart, 2 * 16);
+  EXPECT_LE(summarise(exact).mean, summarise(even).mean * 1.001);
 }
 
 TEST(PlanQuality, IsExactWithOneSlotPerRank) {
