@@ -53,7 +53,7 @@ double pressure_bound(LayerLoads loads, std::span<const std::vector<ExpertId>> g
   double speed = 0.0;
   for (const auto& group : groups) load += load_of(group, loads);
   for (const NodeRanks& node : nodes) speed += node.speed;
-  double bound = packing.is_optimal ? packing.pressure : load / speed;
+  double bound = std::max(packing.bound, load / speed);
   const std::size_t experts_per_node = groups.size() / nodes.size() * groups.front().size();
   for (const auto& group : groups) {
     double floor = std::numeric_limits<double>::infinity();

@@ -101,7 +101,7 @@ Parts PartMaker::make_by_group(LayerLoads loads) const {
     const double slowest = *std::min_element(node_speeds.begin(), node_speeds.end());
     const double spilled = spill_ * load_of(everything_.experts, loads) / slowest;
     parts.bound = bound_of_everything(loads, count_replicas(loads, everything_, topology_));
-    if (packing.is_optimal) parts.bound = std::max(parts.bound, packing.pressure - spilled);
+    parts.bound = std::max(parts.bound, packing.bound - spilled);
   }
   return parts;
 }
