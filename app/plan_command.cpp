@@ -15,6 +15,7 @@
 #include "report/spill_report.hpp"
 
 #include <trimtab/plan/planner.hpp>
+#include <trimtab/plan/scenarios.hpp>
 #include <trimtab/plan/slot_budget.hpp>
 
 #include <fmt/format.h>
@@ -58,9 +59,12 @@ void check_usage(const PlanArguments& args) {
   if (!args.cluster.num_slots() && !args.budget.slots()) {
     usage_error("--slots", "is required, or --slots-per-rank, --rank-slots, --total-slots, --memory-budget");
   }
-  if (args.budget.slots() && (args.loads.size() > 1 || args.planning.spill_curve)) {
-    usage_error("--total-slots", "plans for one load file, without --spill-curve");
+  const bool is_one_scenario = args.loads.size() == 1 && args.planning.variance.empty();
+  if (args.budget.slots() && (!is_one_scenario || args.planning.spill_curve)) {
+    usage_error("--total-slots", "plans for one load file, without --variance and --spill-curve");
   }
+  if (args.loads.size() > 1 && !args.planning.variance.empty())
+    usage_error("--variance", "needs one load file");
   if (std::count(args.loads.begin(), args.loads.end(), "-") > 1) usage_error("LOADS", "names - twice");
   if (args.budget.expert_bytes && !args.budget.memory_bytes)
     usage_error("--expert-bytes", "needs --memory-budget");
@@ -69,6 +73,8 @@ void check_usage(const PlanArguments& args) {
     if (would_replace(args.output, loads)) usage_error("-o", "names a file that is read");
     if (would_replace(args.json, loads)) usage_error("--json", "names a file that is read");
   }
+  if (would_replace(args.output, args.planning.variance)) usage_error("-o", "names a file that is read");
+  if (would_replace(args.json, args.planning.variance)) usage_error("--json", "names a file that is read");
 }
 
 Result<LoadMatrix> read_loads(const PlanArguments& args, const std::string& path) {
@@ -78,7 +84,7 @@ Result<LoadMatrix> read_loads(const PlanArguments& args, const std::string& path
   return only_layers(file->loads, checked_range(args.layers, file->loads.num_layers()));
 }
 
-/// One load scenario per file, all of one size.
+/// One load scenario per file, all of one size; or draws around one file.
 Result<std::vector<LoadMatrix>> read_scenarios(const PlanArguments& args) {
   std::vector<LoadMatrix> scenarios;
   for (const std::string& path : args.loads) {
@@ -93,7 +99,14 @@ Result<std::vector<LoadMatrix>> read_scenarios(const PlanArguments& args) {
     }
     scenarios.push_back(std::move(*loads));
   }
-  return scenarios;
+  if (args.planning.variance.empty()) return scenarios;
+  const Result<LoadMatrix> variance = read_loads(args, args.planning.variance);
+  if (!variance) return failure(variance.error().code, variance.error().message);
+  Result<std::vector<LoadMatrix>> sampled = sample_scenarios(scenarios[0], *variance, args.planning.samples);
+  if (!sampled) {
+    sampled.error().message = fmt::format("{}: {}", args.planning.variance, sampled.error().message);
+  }
+  return sampled;
 }
 
 /// What the command writes.

@@ -85,6 +85,14 @@ void PlanningOptions::add_to(CLI::App& verb) {
       ->delimiter(',')
       ->check(CLI::NonNegativeNumber)
       ->type_name("X,X,…");
+  verb.add_option("--variance", variance,
+                  "JSON file like LOADS with the variance of each load: plan for samples")
+      ->type_name("FILE");
+  verb.add_option("--samples", samples,
+                  "Load scenarios to draw for --variance, the loads themselves included")
+      ->check(in_range(2, 1000))
+      ->type_name("N")
+      ->capture_default_str();
   verb.add_flag("--allow-vacant", plan.allow_vacant,
                 "Leave a slot vacant (-1) rather than put an expert on a rank twice");
   verb.add_option("--threads", threads, "Threads to plan with; the plan does not depend on it")
@@ -110,6 +118,7 @@ void PlanningOptions::check(std::size_t num_scenarios, std::int32_t num_experts,
     usage_error("--locality", fmt::format("{} needs nodes that divide the groups: {} nodes, {} groups",
                                           to_string(plan.locality), topology.num_nodes(), plan.num_groups));
   }
+  if (!plan.weights.empty() && !variance.empty()) usage_error("--weights", "excludes --variance");
   if (!plan.weights.empty() && plan.weights.size() != num_scenarios) {
     usage_error("--weights", fmt::format("{} weights for {} load files", plan.weights.size(), num_scenarios));
   }

@@ -16,12 +16,15 @@ namespace trimtab {
 
 /// How to plan: `--effort`, `--groups`, `--locality`, `--allow-vacant`, `--threads`, and with several load
 /// files
-/// `--objective` and `--weights`.
+/// `--objective` and `--weights`,
+/// or with one `--variance` and `--samples`.
 struct PlanningOptions {
   PlanOptions plan;
   std::optional<std::int32_t> top_groups;
   std::int32_t top_k = 8;
   bool spill_curve = false;
+  std::string variance;  ///< A file of variances, or none.
+  std::int32_t samples = 8;
   int threads;
 
   PlanningOptions();

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the planning options of `trimtab plan` do, each checked against its definition."""
 
+import json
 import unittest
 
 from program import ProgramTest
@@ -124,6 +125,19 @@ class PlanningOptions(ProgramTest):
                 self.assertAlmostEqual(entry["imbalance"], imbalance(loads[entry["layer"]],
                                                                      placement[entry["layer"]], 8), 9)
 
+    def test_variance_makes_scenarios_of_one_file(self):
+        loads = self.generate()
+        self.write("none.json", json.dumps({"logical_count": [[0] * EXPERTS] * len(loads)}))
+        self.write("some.json", json.dumps({"logical_count": [[load * 100 for load in row] for row in loads]}))
+        cluster = ["--ranks", 8, "--slots", 80]
+        _, certain, _ = self.plan(*cluster)
+        _, same, _ = self.plan(*cluster, "--variance", "none.json")
+        self.assertEqual(same, certain)
+        _, other, document = self.plan(*cluster, "--variance", "some.json", "--samples", 12)
+        self.assertNotEqual(other, certain)
+        for entry in document["layers"]:  # the loads themselves are one of the scenarios
+            self.assertGreaterEqual(entry["imbalance"], imbalance(loads[entry["layer"]], other[entry["layer"]], 8))
+
     def test_avoided_ranks_get_nothing(self):
         loads = self.generate()
         _, placement, document = self.plan("--ranks", 8, "--slots", 88, "--avoid-ranks", "0,5")
@@ -180,6 +194,10 @@ class PlanningOptions(ProgramTest):
             (["--top-groups", "3 > 2 groups"], 2, ["--slots", 64, "--groups", 2, "--top-groups", 3]),
             (["--spill-curve", "1 groups"], 2, ["--slots", 64, "--spill-curve"]),
             (["small.json", "1 layers of 4 experts", "loads.json"], 3, ["--slots", 64, "--loads", "small.json"]),
+            (["small.json", "a variance of 1 layers of 4 experts"], 3, ["--slots", 64, "--variance", "small.json"]),
+            (["--variance", "one load file"], 2,
+             ["--slots", 64, "--variance", "small.json", "--loads", "small.json"]),
+            (["missing.json"], 3, ["--slots", 64, "--variance", "missing.json"]),
             (["LOADS", "- twice"], 2, ["--slots", 64, "--loads", "-", "-"]),
         ):
             with self.subTest(arguments):
