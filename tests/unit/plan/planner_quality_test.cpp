@@ -7,15 +7,12 @@
 #include <trimtab/plan/replica_graph.hpp>
 
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 
 #include "support/generated_loads.hpp"
 #include "support/plan_checks.hpp"
+#include "support/recorded_loads.hpp"
 
 namespace trimtab::test {
 namespace {
@@ -55,34 +52,15 @@ void expect_even(const LoadMatrix& loads) {
   }
 }
 
-std::vector<std::filesystem::path> recorded_loads() {
-  std::vector<std::filesystem::path> files;
-  const char* folder = std::getenv("TRIMTAB_LOADS_DIR");
-  if (folder == nullptr || !std::filesystem::is_directory(folder)) return files;
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-    if (entry.path().filename().string().starts_with("deepseek-v3_")) files.push_back(entry.path());
-  }
-  return files;
-}
-
-LoadMatrix read_loads(const std::filesystem::path& file) {
-  std::ifstream stream(file);
-  const auto rows = nlohmann::json::parse(stream).at("logical_count").get<std::vector<std::vector<double>>>();
-  std::vector<double> values;
-  for (const auto& row : rows) values.insert(values.end(), row.begin(), row.end());
-  const LoadShape shape{static_cast<std::int32_t>(rows.size()), static_cast<std::int32_t>(rows[0].size())};
-  return loads_of(shape, std::move(values));
-}
-
 TEST(PlanQuality, IsEvenOnGeneratedLoads) {
   for (std::uint64_t seed : {1U, 2U, 3U}) expect_even(outlier_loads({58, 256}, 0.6, seed));
 }
 
 TEST(PlanQuality, IsEvenOnRecordedLoads) {
-  const auto files = recorded_loads();
+  const auto files = recorded_loads("deepseek-v3_");
   if (files.empty()) GTEST_SKIP() << "TRIMTAB_LOADS_DIR names no folder with deepseek-v3_* files";
   for (const auto& file : files) {
-    SCOPED_TRACE(file.filename());
+    SCOPED_TRACE(file);
     expect_even(read_loads(file));
   }
 }
@@ -102,10 +80,10 @@ void expect_near_node_floor(const LoadMatrix& loads) {
 TEST(PlanQuality, StaysNearTheNodeFloorByGroup) { expect_near_node_floor(outlier_loads({16, 256}, 0.6, 1)); }
 
 TEST(PlanQuality, StaysNearTheNodeFloorByGroupOnRecordedLoads) {
-  const auto files = recorded_loads();
+  const auto files = recorded_loads("deepseek-v3_");
   if (files.empty()) GTEST_SKIP() << "TRIMTAB_LOADS_DIR names no folder with deepseek-v3_* files";
   for (const auto& file : files) {
-    SCOPED_TRACE(file.filename());
+    SCOPED_TRACE(file);
     expect_near_node_floor(read_loads(file));
   }
 }
