@@ -29,7 +29,6 @@ struct ConformanceParam {
   std::function<std::unique_ptr<TransportFixture>()> make;
   std::int32_t num_ranks = 1;
 
-  // The name is GoogleTest's. NOLINTNEXTLINE(readability-identifier-naming)
   friend void PrintTo(const ConformanceParam& param, std::ostream* out) {
     *out << param.num_ranks << " ranks";
   }

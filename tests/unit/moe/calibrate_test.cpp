@@ -88,7 +88,7 @@ TEST(Calibrate, FollowsRealLoads) {
   std::ifstream file(std::string(folder) + "/deepseek-v3_decode_in1000out1000.json");
   const auto counts = nlohmann::json::parse(file).at("logical_count");
   std::vector<double> loads;
-  for (const std::size_t layer : {3, 30}) {
+  for (const std::size_t layer : {3U, 30U}) {
     const auto row = counts.at(layer).get<std::vector<double>>();
     loads.insert(loads.end(), row.begin(), row.end());
   }

@@ -25,7 +25,7 @@ void expect_reference(const ModelConfig& config, std::int32_t ranks, const Place
 }
 
 TEST(RankExecutor, EqualsReferenceForEveryBatchSize) {
-  for (const std::size_t count : {1, 2, 3, 5, 17, 33}) {
+  for (const std::size_t count : {1U, 2U, 3U, 5U, 17U, 33U}) {
     expect_reference(small, 1, identity(small, 8), {count});
   }
 }
