@@ -30,7 +30,7 @@ void answer_with_tensors(const LoadMatrix& loads, const EplbShape& shape) {
   SerialExecutor executor;
   const Result<EplbPlan> plan = rebalance_experts(loads, shape, executor);
   if (!plan) give_up(plan.error());
-  write(std::vector<std::int64_t>{plan->max_copies});
+  write(std::vector<std::int32_t>{plan->max_copies});
   write(plan->physical_to_logical);
   write(plan->logical_to_physical);
   write(plan->logical_count);
@@ -43,11 +43,10 @@ void answer_with_map(CompatPlanner planner, const LoadMatrix& loads, const EplbS
   const PlanOptions options{.num_groups = shape.num_groups};
   const Result<Plan> plan = plan_like(planner, loads, *topology, options, executor);
   if (!plan) give_up(plan.error());
-  std::vector<std::int64_t> map;
   for (LayerId layer : ids<LayerId>(loads.num_layers())) {
-    for (ExpertId expert : plan->placement.layer(layer)) map.push_back(expert.value());
+    const auto row = plan->placement.layer(layer);
+    write(std::vector<ExpertId>(row.begin(), row.end()));
   }
-  write(map);
 }
 
 bool answer_next() {

@@ -32,10 +32,10 @@ class Program:
         import numpy
 
         size = int(numpy.prod(shape))
-        data = self.process.stdout.read(8 * size)
-        if len(data) != 8 * size:
+        data = self.process.stdout.read(4 * size)
+        if len(data) != 4 * size:
             sys.exit("compat_differential: compat_cases ended early")
-        return numpy.frombuffer(data, "<i8").reshape(shape)
+        return numpy.frombuffer(data, "<i4").reshape(shape)
 
 
 def random_shape(random):

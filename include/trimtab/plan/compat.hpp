@@ -41,23 +41,24 @@ struct EplbShape {
   std::int32_t num_ranks = 1;
 };
 
-/// What DeepSeek's `rebalance_experts` returns, as its tensors hold it: row-major, 64-bit, -1 for padding.
+/// What DeepSeek's `rebalance_experts` returns, row-major. Its tensors hold the same numbers in 64 bits.
 struct EplbPlan {
   std::int32_t num_layers = 0;
   std::int32_t num_slots = 0;
   std::int32_t num_experts = 0;
-  std::int32_t max_copies = 0;  ///< Largest number of copies of an expert over all layers.
-  std::vector<std::int64_t> physical_to_logical = {};  ///< [layers][slots]
-  /// [layers][experts][max_copies]: slots in the order in which the copies were made, not ascending.
-  std::vector<std::int64_t> logical_to_physical = {};
-  std::vector<std::int64_t> logical_count = {};  ///< [layers][experts]
+  std::int32_t max_copies = 0;                     ///< Largest number of copies of an expert over all layers.
+  std::vector<ExpertId> physical_to_logical = {};  ///< [layers][slots]
+  /// [layers][experts][max_copies]: slots in the order in which the copies were made, not ascending; then
+  /// no_slot.
+  std::vector<SlotId> logical_to_physical = {};
+  std::vector<std::int32_t> logical_count = {};  ///< [layers][experts]
 };
 
 /// DeepSeek's `rebalance_experts`, bit for bit: docs/design/0006-compatibility-planners.md has the rules.
 /// By groups and nodes when the nodes divide the groups, flat otherwise (then nodes need not divide ranks).
 ///
-/// The result is in the order of GNU libstdc++'s `std::sort`, on which torch relies for equal loads, and is
-/// the reference's only where that library is in use.
+/// Among equal loads, which are the norm, the order is that of GNU libstdc++'s `std::sort`, as in the
+/// reference.
 /// @return as plan_like, and `invalid_argument` when the ranks do not divide the slots or a count is < 1.
 [[nodiscard]] Result<EplbPlan> rebalance_experts(const LoadMatrix& loads, const EplbShape& shape,
                                                  Executor& executor);

@@ -8,14 +8,9 @@ std::size_t size_of(std::int32_t count) { return static_cast<std::size_t>(count)
 
 }  // namespace
 
-void TorchRules::sort(std::span<PackItem<float>> items) {
-  std::sort(items.begin(), items.end(), [](const auto& a, const auto& b) { return a.load > b.load; });
-}
-
-void NumpyRules::sort(std::span<PackItem<double>> items) {
-  std::sort(items.begin(), items.end(), [](const auto& a, const auto& b) {
-    return a.load != b.load ? a.load > b.load : a.index < b.index;
-  });
+void NumpyRules::Sort::operator()(std::span<Key<double>> items) const {
+  std::sort(items.begin(), items.end(),
+            [](const auto& a, const auto& b) { return a.bits != b.bits ? a.bits > b.bits : a.who < b.who; });
 }
 
 template <class Rules>
@@ -31,8 +26,10 @@ GreedyLayer<Rules>::GreedyLayer(std::int32_t num_experts, const EplbShape& shape
       node_ids_(node_experts_),
       node_loads_(node_experts_),
       node_counts_(node_experts_),
+      next_(node_experts_),
       replicas_(node_slots_),
       items_(std::max(num_groups_, node_slots_)),
+      packs_(std::max(num_nodes_, node_ranks_)),
       experts_(size_of(shape.num_slots)),
       copies_(size_of(shape.num_slots)),
       counts_(size_of(num_experts)) {}
@@ -55,22 +52,23 @@ template <class Place>
 void GreedyLayer<Rules>::pack(std::size_t num_packs, Place place) {
   // The order of the input, not of the loads: with one item in each pack nothing is sorted.
   if (items_.size() == num_packs) {
-    for (std::size_t i = 0; i < items_.size(); ++i) place(i, i, 0);
+    for (std::size_t i = 0; i < items_.size(); ++i) place(i, i);
     return;
   }
-  Rules::sort(items_);
+  rules_.sort(items_);
   const auto items_per_pack = static_cast<std::uint32_t>(items_.size() / num_packs);
-  pack_sizes_.assign(num_packs, 0);
+  for (std::uint32_t i = 0; i < num_packs; ++i) packs_[i] = {i * items_per_pack, (i + 1) * items_per_pack};
   tree_.assign(num_packs, [](std::size_t i) {
     return Key<Value>::smallest_first(Value{0}, static_cast<std::uint32_t>(i));
   });
-  for (const Item& item : items_) {
-    const Key<Value> lightest = tree_.winner();
-    const std::uint32_t pack = lightest.owner();
-    place(item.index, pack, pack_sizes_[pack]);
-    const bool is_full = ++pack_sizes_[pack] == items_per_pack;
-    tree_.replace(
-        pack, is_full ? Key<Value>::last() : Key<Value>::smallest_first(lightest.value() + item.load, pack));
+  Key<Value> lightest = tree_.winner();
+  for (const Key<Value> item : items_) {
+    const std::uint32_t owner = lightest.owner();
+    Pack& pack = packs_[owner];
+    place(item.owner(), pack.next);
+    ++pack.next;
+    const Key<Value> heavier = Key<Value>::smallest_first(lightest.value() + item.value(), owner);
+    lightest = tree_.replace(owner, pack.next == pack.last ? Key<Value>::last() : heavier);
   }
 }
 
@@ -80,13 +78,10 @@ void GreedyLayer<Rules>::order_groups() {
   if (num_groups_ != num_nodes_) {
     for (std::size_t g = 0; g < num_groups_; ++g) {
       const auto group = std::span(loads_).subspan(g * group_size_, group_size_);
-      items_[g] = {Rules::sum(group), static_cast<std::uint32_t>(g)};
+      items_[g] = Key<Value>::smallest_first(Rules::sum(group), static_cast<std::uint32_t>(g));
     }
   }
-  const std::size_t groups_per_node = num_groups_ / num_nodes_;
-  pack(num_nodes_, [&](std::size_t group, std::size_t node, std::size_t place) {
-    groups_[node * groups_per_node + place] = group;
-  });
+  pack(num_nodes_, [&](std::size_t group, std::size_t place) { groups_[place] = group; });
 }
 
 template <class Rules>
@@ -106,15 +101,20 @@ void GreedyLayer<Rules>::replicate() {
   std::fill(node_counts_.begin(), node_counts_.end(), 1);
   for (std::size_t i = 0; i < node_experts_; ++i) replicas_[i] = {static_cast<std::uint32_t>(i), 0};
   if (node_slots_ == node_experts_) return;
-  tree_.assign(node_experts_, [&](std::size_t i) {
-    return Key<Value>::largest_first(Value{node_loads_[i]}, static_cast<std::uint32_t>(i));
-  });
+  const auto key = [&](std::size_t i, std::int32_t count) {
+    const Value average = Value{node_loads_[i]} / static_cast<Value>(count);
+    return Key<Value>::largest_first(average, static_cast<std::uint32_t>(i));
+  };
+  tree_.assign(node_experts_, [&](std::size_t i) { return key(i, 1); });
+  // Divided ahead of time, so that no round waits for a division.
+  for (std::size_t i = 0; i < node_experts_; ++i) next_[i] = key(i, 2);
+  std::uint32_t most_loaded = tree_.winner().owner();
   for (std::size_t i = node_experts_; i < node_slots_; ++i) {
-    const std::uint32_t most_loaded = tree_.winner().owner();
-    const std::int32_t count = node_counts_[most_loaded]++;
-    replicas_[i] = {most_loaded, count};
-    const Value average = Value{node_loads_[most_loaded]} / static_cast<Value>(count + 1);
-    tree_.replace(most_loaded, Key<Value>::largest_first(average, most_loaded));
+    const std::uint32_t raised = most_loaded;
+    most_loaded = tree_.replace(raised, next_[raised]).owner();
+    const std::int32_t count = node_counts_[raised]++;
+    replicas_[i] = {raised, count};
+    next_[raised] = key(raised, count + 2);
   }
 }
 
@@ -123,12 +123,11 @@ void GreedyLayer<Rules>::pack_node(std::size_t node) {
   items_.resize(node_slots_);
   for (std::size_t i = 0; i < node_slots_; ++i) {
     const std::uint32_t position = replicas_[i].position;
-    items_[i] = {Value{node_loads_[position]} / static_cast<Value>(node_counts_[position]),
-                 static_cast<std::uint32_t>(i)};
+    const Value share = Value{node_loads_[position]} / static_cast<Value>(node_counts_[position]);
+    items_[i] = Key<Value>::smallest_first(share, static_cast<std::uint32_t>(i));
   }
-  const std::size_t slots_per_rank = node_slots_ / node_ranks_;
-  pack(node_ranks_, [&](std::size_t replica, std::size_t rank, std::size_t place) {
-    const std::size_t slot = node * node_slots_ + rank * slots_per_rank + place;
+  pack(node_ranks_, [&](std::size_t replica, std::size_t place) {
+    const std::size_t slot = node * node_slots_ + place;
     experts_[slot] = node_ids_[replicas_[replica].position];
     copies_[slot] = replicas_[replica].copy;
   });

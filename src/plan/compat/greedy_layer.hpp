@@ -5,7 +5,7 @@
 #include <trimtab/plan/compat.hpp>
 
 #include "plan/compat/sums.hpp"
-#include "plan/compat/winner_tree.hpp"
+#include "plan/compat/torch_sort.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -16,27 +16,23 @@
 
 namespace trimtab {
 
-/// Something to be packed: an expert group or a replica.
-template <class Value>
-struct PackItem {
-  Value load;
-  std::uint32_t index;
-};
-
-/// Arithmetic of DeepSeek's planner in torch 1.13: single precision throughout, and the order of equal loads
-/// is what libstdc++'s `std::sort` leaves, because that is what torch calls.
+/// Arithmetic of DeepSeek's planner in torch 1.13: single precision throughout, and torch's order of equal
+/// loads.
 struct TorchRules {
   using Value = float;
   static float sum(std::span<const float> loads) { return sum_like_torch(loads); }
-  static void sort(std::span<PackItem<float>> items);
+  TorchSort sort;  ///< Largest value first.
 };
 
 /// Arithmetic of vLLM's planner in numpy: single precision in, double from the first division on. numpy
 /// leaves the order of equal loads open; here it is ascending, as numpy's is up to 16 items.
 struct NumpyRules {
+  struct Sort {
+    void operator()(std::span<Key<double>> items) const;
+  };
   using Value = double;
   static double sum(std::span<const float> loads) { return sum_like_numpy(loads); }
-  static void sort(std::span<PackItem<double>> items);
+  Sort sort;
 };
 
 /// Plans single layers as DeepSeek's and vLLM's planners do: groups onto nodes, then in each node replicas by
@@ -60,11 +56,14 @@ class GreedyLayer {
   [[nodiscard]] std::span<const std::int32_t> counts() const noexcept { return counts_; }
 
  private:
-  using Item = PackItem<Value>;
-
   struct Replica {
     std::uint32_t position;  ///< Of its expert, in the node.
     std::int32_t copy;
+  };
+
+  struct Pack {
+    std::uint32_t next;  ///< Free place.
+    std::uint32_t last;  ///< Behind its places.
   };
 
   void order_groups();
@@ -72,7 +71,8 @@ class GreedyLayer {
   void replicate();
   void pack_node(std::size_t node);
 
-  /// Calls `place(item, pack, place in pack)` for each item; every pack gets equally many.
+  /// Calls `place(owner, place)` for each of items_; places are numbered pack by pack, and every pack gets
+  /// equally many.
   template <class Place>
   void pack(std::size_t num_packs, Place place);
 
@@ -84,10 +84,12 @@ class GreedyLayer {
   std::vector<ExpertId> node_ids_;         ///< Experts of the node at hand, by position.
   std::vector<float> node_loads_;          ///< By position.
   std::vector<std::int32_t> node_counts_;  ///< By position.
+  std::vector<Key<Value>> next_;           ///< By position: its key when it has one copy more.
   std::vector<Replica> replicas_;          ///< One of each expert first, then as they are added.
-  std::vector<Item> items_;
+  std::vector<Key<Value>> items_;          ///< To be packed: load, and group or replica.
+  Rules rules_;
   WinnerTree<Key<Value>> tree_;
-  std::vector<std::uint32_t> pack_sizes_;
+  std::vector<Pack> packs_;
 
   std::vector<ExpertId> experts_;
   std::vector<std::int32_t> copies_;

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <bit>
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -35,7 +33,7 @@ struct Key<float> {
   }
   [[nodiscard]] std::uint32_t owner() const noexcept { return static_cast<std::uint32_t>(bits); }
 
-  friend auto operator<=>(Key, Key) noexcept = default;  // NOLINT(modernize-use-nullptr)
+  friend bool operator<(Key a, Key b) noexcept { return a.bits < b.bits; }
 };
 
 template <>
@@ -54,38 +52,51 @@ struct Key<double> {
   [[nodiscard]] double value() const noexcept { return std::bit_cast<double>(bits); }
   [[nodiscard]] std::uint32_t owner() const noexcept { return who; }
 
-  friend auto operator<=>(Key, Key) noexcept = default;  // NOLINT(modernize-use-nullptr)
+  friend bool operator<(Key a, Key b) noexcept { return a.bits != b.bits ? a.bits < b.bits : a.who < b.who; }
 };
 
-/// The least of a fixed number of keys, when one at a time changes: a knock-out tournament. A change replays
-/// the matches of one player, with one comparison each and no data-dependent branch.
+/// The least of a fixed number of keys, when one at a time changes: a knock-out tournament of four in each
+/// match. A change replays the matches of one player; who else is in them is known beforehand, so that only
+/// one comparison a round waits for the one before, and no branch depends on keys.
 template <class Key>
 class WinnerTree {
  public:
   /// Calls `key_of(i)` for i < count; count >= 1.
   template <class KeyOf>
   void assign(std::size_t count, KeyOf key_of) {
-    width_ = std::bit_ceil(count);
+    width_ = 1;
+    while (width_ < count) width_ *= 4;
     nodes_.resize(2 * width_);
     for (std::size_t i = 0; i < width_; ++i) nodes_[width_ + i] = i < count ? key_of(i) : Key::last();
-    for (std::size_t i = width_ - 1; i >= 1; --i) nodes_[i] = std::min(nodes_[2 * i], nodes_[2 * i + 1]);
+    for (std::size_t round = width_ / 4; round >= 1; round /= 4) {
+      for (std::size_t i = round; i < 2 * round; ++i) {
+        const Key* match = nodes_.data() + 4 * i;
+        nodes_[i] = lesser(lesser(match[0], match[1]), lesser(match[2], match[3]));
+      }
+    }
   }
 
   [[nodiscard]] Key winner() const noexcept { return nodes_[1]; }
 
-  void replace(std::size_t player, Key key) noexcept {
+  /// Gives the new winner.
+  Key replace(std::size_t player, Key key) noexcept {
+    Key* const nodes = nodes_.data();
     std::size_t at = width_ + player;
-    nodes_[at] = key;
+    nodes[at] = key;
     while (at > 1) {
-      key = std::min(key, nodes_[at ^ 1U]);
-      at /= 2;
-      nodes_[at] = key;
+      key = lesser(key, lesser(lesser(nodes[at ^ 1U], nodes[at ^ 2U]), nodes[at ^ 3U]));
+      at /= 4;
+      nodes[at] = key;
     }
+    return key;
   }
 
  private:
+  /// By value, so that the choice needs no branch.
+  static Key lesser(Key a, Key b) noexcept { return b < a ? b : a; }
+
   std::size_t width_ = 0;
-  std::vector<Key> nodes_;  ///< [1] is the winner, [width_ + i] player i.
+  std::vector<Key> nodes_;  ///< [1] is the winner, [4 i] to [4 i + 3] met for [i], [width_ + i] is player i.
 };
 
 }  // namespace trimtab
