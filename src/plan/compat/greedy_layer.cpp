@@ -58,11 +58,17 @@ void GreedyLayer<Rules>::pack(std::size_t num_packs, Place place) {
   rules_.sort(items_);
   const auto items_per_pack = static_cast<std::uint32_t>(items_.size() / num_packs);
   for (std::uint32_t i = 0; i < num_packs; ++i) packs_[i] = {i * items_per_pack, (i + 1) * items_per_pack};
-  tree_.assign(num_packs, [](std::size_t i) {
-    return Key<Value>::smallest_first(Value{0}, static_cast<std::uint32_t>(i));
+  // While loads are positive, an empty pack is the lightest: the first items take one each.
+  std::size_t started = 0;
+  for (; started < num_packs && items_[started].value() > Value{0}; ++started) {
+    place(items_[started].owner(), packs_[started].next++);
+  }
+  tree_.assign(num_packs, [&](std::size_t i) {
+    const Value load = i < started ? items_[i].value() : Value{0};
+    return Key<Value>::smallest_first(load, static_cast<std::uint32_t>(i));
   });
   Key<Value> lightest = tree_.winner();
-  for (const Key<Value> item : items_) {
+  for (const Key<Value> item : std::span(items_).subspan(started)) {
     const std::uint32_t owner = lightest.owner();
     Pack& pack = packs_[owner];
     place(item.owner(), pack.next);
