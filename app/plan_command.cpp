@@ -4,6 +4,7 @@
 #include "app/console.hpp"
 #include "app/layer_range.hpp"
 #include "app/outputs.hpp"
+#include "app/plan_algorithm.hpp"
 #include "app/tbb_executor.hpp"
 #include "io/load_file.hpp"
 #include "io/placement_file.hpp"
@@ -29,6 +30,7 @@ struct PlanArguments {
   std::string loads;
   ClusterOptions cluster;
   PlanOptions options;
+  std::string algorithm = "native";
   std::string layers;
   int threads = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, 1024U));
   std::string json;
@@ -74,6 +76,15 @@ Result<LoadMatrix> read_loads(const PlanArguments& args) {
   return only_layers(file->loads, checked_range(args.layers, file->loads.num_layers()));
 }
 
+Result<Plan> plan_by_algorithm(const PlanArguments& args, const LoadMatrix& loads, const Topology& topology,
+                               Executor& executor) {
+  const Algorithm algorithm = algorithms().at(args.algorithm);
+  if (!algorithm) return plan_rebalance(loads, topology, args.options, executor);
+  const LayerRange range = args.layers.empty() ? LayerRange{0, loads.num_layers()}
+                                               : checked_range(args.layers, loads.num_layers());
+  return plan_rows_like(*algorithm, loads, range, topology, args.options, executor);
+}
+
 struct TimedPlan {
   Plan plan;
   double ms;
@@ -82,7 +93,7 @@ struct TimedPlan {
 Result<TimedPlan> make_plan(const PlanArguments& args, const LoadMatrix& loads, const Topology& topology) {
   TbbExecutor executor(args.threads);
   const auto start = std::chrono::steady_clock::now();
-  Result<Plan> plan = plan_rebalance(loads, topology, args.options, executor);
+  Result<Plan> plan = plan_by_algorithm(args, loads, topology, executor);
   const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - start;
   if (!plan) return failure(std::move(plan));
   return TimedPlan{std::move(*plan), time.count()};
@@ -92,10 +103,13 @@ Status write_plan(const PlanArguments& args, const TimedPlan& made, const Topolo
   const PlanSummary summary = summarize(made.plan);
   Outputs outputs;
   if (Status s = outputs.add(args.output, format_placement(made.plan.placement)); !s) return s;
-  if (Status s = outputs.add(args.json, plan_document(made.plan, summary, made.ms)); !s) return s;
+  nlohmann::ordered_json document = plan_document(made.plan, summary, made.ms);
+  document["algorithm"] = args.algorithm;
+  if (Status s = outputs.add(args.json, document); !s) return s;
   if (Status s = outputs.commit(); !s) return s;
   const bool is_stdout_taken = args.output == "-" || args.json == "-";
-  (is_stdout_taken ? print_talk : print_data)(plan_text(made.plan, summary, topology, made.ms));
+  (is_stdout_taken ? print_talk : print_data)(fmt::format("algorithm  {}\n", args.algorithm) +
+                                              plan_text(made.plan, summary, topology, made.ms));
   return {};
 }
 
@@ -122,6 +136,11 @@ void add_planning_options(CLI::App& verb, PlanArguments& args) {
       ->check(in_range(1, 1 << 20))
       ->type_name("N")
       ->capture_default_str();
+  verb.add_option(
+          "--algorithm", args.algorithm,
+          "native, or as another system would: deepseek, trtllm or vllm; these plan all-zero layers too")
+      ->check(CLI::IsMember(&algorithms()))
+      ->option_text("NAME");
   verb.add_option_function<std::string>(
           "--locality", [&args](const std::string& name) { args.options.locality = localities.at(name); },
           "automatic, none or group-strict: whether a group's replicas stay inside one node")
