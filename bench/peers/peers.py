@@ -46,6 +46,18 @@ def module_from(path):
     return module
 
 
+class WideTorch:
+    """torch with 64-bit `int`: torch 1.13 cannot index by 32-bit tensors, as SGLang's vectorised planner does."""
+
+    def __init__(self):
+        import torch
+
+        self.torch, self.int = torch, torch.int64
+
+    def __getattr__(self, name):
+        return getattr(self.torch, name)
+
+
 def rebalance(module, weight, slots, groups, nodes, ranks):
     """DeepSeek's signature, or SGLang's, where the caller chooses the policy by DeepSeek's rule."""
     arguments = [weight, slots, groups, nodes, ranks]
@@ -69,6 +81,7 @@ def load(name):
         return lambda *arguments: rebalance(module, *arguments)
     if name == "sglang_vec":
         module = module_from(folder() / "sglang" / "deepseek_vec.py")
+        module.torch = WideTorch()
         return lambda weight, slots, groups, nodes, ranks: (
             module.rebalance_experts(weight.unsqueeze(0), slots, slots // ranks, groups, nodes, groups % nodes == 0)[0],
         )
