@@ -52,10 +52,10 @@ def random_shape(random):
     return experts, slots, groups, nodes, ranks
 
 
-def random_row(random, experts):
+def random_row(random, experts, groups):
     import numpy
 
-    kind = random.integers(0, 12)
+    kind = random.integers(0, 13)
     if kind == 0:
         return numpy.zeros(experts)
     if kind == 1:
@@ -80,6 +80,9 @@ def random_row(random, experts):
         row = numpy.zeros(experts)
         row[random.integers(0, experts)] = random.choice([1.0, 1e6])
         return row
+    if kind == 11 and experts % groups == 0:  # groups whose sums differ by rounding alone
+        loads = random.lognormal(0, 1, experts // groups)
+        return numpy.concatenate([random.permutation(loads) for _ in range(groups)])
     return random.random(experts) * 1e-30
 
 
@@ -88,7 +91,7 @@ def random_case(random):
 
     shape = random_shape(random)
     layers = int(random.integers(1, 4))
-    return numpy.stack([random_row(random, shape[0]) for _ in range(layers)]), shape[1:]
+    return numpy.stack([random_row(random, shape[0], shape[2]) for _ in range(layers)]), shape[1:]
 
 
 def imbalances(weight, rows, ranks):
