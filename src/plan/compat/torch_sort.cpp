@@ -110,10 +110,10 @@ std::size_t TorchSort::partition(Words words) {
   };
   for (std::size_t i = 1; i < half; ++i) list_left(i);
   for (std::size_t i = words.size(); i-- > half;) list_right(i);
-  if (num_left == num_right) {
-    swap_pairs(words, num_left);
-    return half;
-  }
+  // Pairs across the middle have not crossed.
+  const std::size_t num_sure = std::min(num_left, num_right);
+  for (std::size_t k = 0; k < num_sure; ++k) std::swap(words[from_left_[k]], words[from_right_[k]]);
+  if (num_left == num_right) return half;
   if (num_left > num_right) {
     const std::size_t unpaired = from_left_[num_right];
     for (std::size_t i = half; i-- > unpaired;) list_right(i);
@@ -121,15 +121,14 @@ std::size_t TorchSort::partition(Words words) {
     const std::size_t last = std::min<std::size_t>(from_right_[num_left] + 1, words.size() - 1);
     for (std::size_t i = half; i <= last; ++i) list_left(i);
   }
-  const std::size_t num_pairs = swap_pairs(words, std::min(num_left, num_right));
+  const std::size_t num_pairs = swap_pairs(words, num_sure, std::min(num_left, num_right));
   // They meet at the next stop from the left, which may be the word that was last swapped over.
   const std::size_t last_swapped = num_pairs > 0 ? from_right_[num_pairs - 1] : words.size();
   return num_pairs < num_left ? std::min<std::size_t>(from_left_[num_pairs], last_swapped) : last_swapped;
 }
 
-std::size_t TorchSort::swap_pairs(Words words, std::size_t most) {
-  std::size_t pair = 0;
-  for (; pair < most && from_left_[pair] < from_right_[pair]; ++pair) {
+std::size_t TorchSort::swap_pairs(Words words, std::size_t pair, std::size_t last) {
+  for (; pair < last && from_left_[pair] < from_right_[pair]; ++pair) {
     std::swap(words[from_left_[pair]], words[from_right_[pair]]);
   }
   return pair;

@@ -26,8 +26,8 @@ class TorchSort {
   void sort_range(Words words, int depth);
   /// Gives the size of the part that comes first.
   std::size_t partition(Words words);
-  /// Gives how many of the first `most` pairs of the lists had not yet crossed and were swapped.
-  std::size_t swap_pairs(Words words, std::size_t most);
+  /// Swaps the pairs of the lists from `pair` on, up to `last` or until they cross. Gives where it stopped.
+  std::size_t swap_pairs(Words words, std::size_t pair, std::size_t last);
 
   std::vector<std::uint64_t> words_;
   std::vector<std::uint32_t> from_left_;
