@@ -41,8 +41,8 @@ constexpr Pattern patterns[] = {
     [](std::size_t, std::size_t, std::mt19937& random) { return static_cast<float>(random() % 2); },
     [](std::size_t, std::size_t, std::mt19937& random) { return static_cast<float>(random() % 17); },
     [](std::size_t, std::size_t, std::mt19937&) { return 1.0F; },
-    [](std::size_t i, std::size_t, std::mt19937&) { return static_cast<float>(i / 3); },
-    [](std::size_t i, std::size_t n, std::mt19937&) { return static_cast<float>((n - i) / 3); },
+    [](std::size_t i, std::size_t, std::mt19937&) { return static_cast<float>(i - i % 3); },
+    [](std::size_t i, std::size_t n, std::mt19937&) { return static_cast<float>(n - i + i % 3); },
     [](std::size_t i, std::size_t n, std::mt19937&) { return static_cast<float>(std::min(i, n - i)); },
     [](std::size_t i, std::size_t, std::mt19937&) { return static_cast<float>(i % 7); },
 };
