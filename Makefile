@@ -14,7 +14,7 @@ ifneq ($(wildcard ../shared/data/loads),)
 export TRIMTAB_LOADS_DIR ?= $(abspath ../shared/data/loads)
 endif
 
-.PHONY: help setup build demo test bench lint format asan tsan clean
+.PHONY: help setup build demo test bench peers lint format asan tsan clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
@@ -35,6 +35,10 @@ test: setup configure-release ## Build everything and run all tests
 bench: setup configure-release ## Run all benchmarks beside their raw twins; writes bench/results/
 	cmake --build --preset release --parallel $(JOBS) --target benchmarks
 	bench/run.py --build build/release
+
+peers: ## Fetch the planners of DeepSeek, SGLang and vLLM: make test and make bench then compare with them
+	@scripts/setup.sh peers
+	bench/peers/setup.py
 
 lint: setup configure-release ## Check layout, static analysis, include directions and headers
 	@scripts/setup.sh lint

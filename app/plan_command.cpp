@@ -5,6 +5,7 @@
 #include "app/console.hpp"
 #include "app/layer_range.hpp"
 #include "app/outputs.hpp"
+#include "app/plan_algorithm.hpp"
 #include "app/planning_options.hpp"
 #include "app/tbb_executor.hpp"
 #include "io/load_file.hpp"
@@ -37,6 +38,7 @@ struct PlanArguments {
   ClusterOptions cluster;
   BudgetOptions budget;
   PlanningOptions planning;
+  std::string algorithm = "native";
   std::string layers;
   std::string json;
   std::string output;
@@ -55,6 +57,19 @@ Result<LoadMatrix> only_layers(const LoadMatrix& loads, LayerRange range) {
   return LoadMatrix::make(loads.num_layers(), loads.num_experts(), std::move(kept));
 }
 
+/// Planners of other systems know one load and slots per layer.
+void check_compat(const PlanArguments& args, bool is_one_scenario) {
+  const PlanOptions& plan = args.planning.plan;
+  const char* const refused = !is_one_scenario                         ? "--loads, --variance"
+                              : args.budget.slots()                    ? "--total-slots"
+                              : args.planning.spill_curve              ? "--spill-curve"
+                              : plan.shares == ShareMode::exact        ? "--split exact"
+                              : plan.effort != Effort::standard        ? "--effort"
+                              : plan.locality == Locality::group_spill ? "--locality group-spill"
+                                                                       : nullptr;
+  if (refused != nullptr) usage_error("--algorithm", fmt::format("{} excludes {}", args.algorithm, refused));
+}
+
 void check_usage(const PlanArguments& args) {
   if (!args.cluster.num_slots() && !args.budget.slots()) {
     usage_error("--slots", "is required, or --slots-per-rank, --rank-slots, --total-slots, --memory-budget");
@@ -63,6 +78,7 @@ void check_usage(const PlanArguments& args) {
   if (args.budget.slots() && (!is_one_scenario || args.planning.spill_curve)) {
     usage_error("--total-slots", "plans for one load file, without --variance and --spill-curve");
   }
+  if (algorithms().at(args.algorithm)) check_compat(args, is_one_scenario);
   if (args.loads.size() > 1 && !args.planning.variance.empty())
     usage_error("--variance", "needs one load file");
   if (std::count(args.loads.begin(), args.loads.end(), "-") > 1) usage_error("LOADS", "names - twice");
@@ -125,9 +141,22 @@ auto timed(const Work& work, double& ms) {
   return result;
 }
 
-PlanOutput describe(const Plan& plan, const Topology& topology, double ms) {
+PlanOutput describe(const PlanArguments& args, const Plan& plan, const Topology& topology, double ms) {
   const PlanSummary summary = summarize(plan);
-  return {plan.placement, plan_document(plan, summary, ms), plan_text(plan, summary, topology, ms)};
+  PlanOutput output{plan.placement, plan_document(plan, summary, ms), plan_text(plan, summary, topology, ms)};
+  output.document["algorithm"] = args.algorithm;
+  output.text.insert(0, fmt::format("algorithm  {}\n", args.algorithm));
+  return output;
+}
+
+Result<Plan> plan_by_algorithm(const PlanArguments& args, std::span<const LoadMatrix> scenarios,
+                               const Topology& topology, Executor& executor) {
+  const Algorithm algorithm = algorithms().at(args.algorithm);
+  if (!algorithm) return plan_rebalance(scenarios, topology, args.planning.plan, executor);
+  const LoadMatrix& loads = scenarios.front();
+  const LayerRange range = args.layers.empty() ? LayerRange{0, loads.num_layers()}
+                                               : checked_range(args.layers, loads.num_layers());
+  return plan_rows_like(*algorithm, loads, range, topology, args.planning.plan, executor);
 }
 
 /// What follows from the expert groups besides the plan.
@@ -154,10 +183,9 @@ Status add_group_facts(const PlanningOptions& options, const Plan& plan,
 Result<PlanOutput> plan_widths(const PlanArguments& args, std::span<const LoadMatrix> scenarios,
                                const Topology& topology, Executor& executor) {
   double ms = 0.0;
-  const auto plan =
-      timed([&] { return plan_rebalance(scenarios, topology, args.planning.plan, executor); }, ms);
+  const auto plan = timed([&] { return plan_by_algorithm(args, scenarios, topology, executor); }, ms);
   if (!plan) return failure(plan.error().code, plan.error().message);
-  PlanOutput output = describe(*plan, topology, ms);
+  PlanOutput output = describe(args, *plan, topology, ms);
   if (args.planning.plan.shares == ShareMode::exact) {
     output.text += add_replica_graphs(output.document, *plan, topology);
   }
@@ -173,7 +201,7 @@ Result<PlanOutput> plan_total(const PlanArguments& args, const LoadMatrix& loads
   const auto made =
       timed([&] { return plan_slot_budget(loads, topology, slots, args.planning.plan, executor); }, ms);
   if (!made) return failure(made.error().code, made.error().message);
-  PlanOutput output = describe(made->plan, made->topology, ms);
+  PlanOutput output = describe(args, made->plan, made->topology, ms);
   add_slot_budget(output.document, *made, slots);
   output.text += slot_budget_text(*made, slots);
   return output;
@@ -223,6 +251,11 @@ CLI::App* add_plan_command(CLI::App& app, Outcome& outcome) {
   args->cluster.add_rank_options_to(*verb);
   args->budget.add_to(*verb);
   args->planning.add_to(*verb);
+  verb->add_option(
+          "--algorithm", args->algorithm,
+          "native, or as another system would: deepseek, trtllm or vllm; these plan all-zero layers too")
+      ->check(CLI::IsMember(&algorithms()))
+      ->option_text("NAME");
   verb->add_option("--layers", args->layers, "Plan rows A to B-1 only; the others stay identity, unlisted")
       ->type_name("A:B");
   verb->add_option("--json", args->json, "Write the document trimtab.plan/1; - is standard output")

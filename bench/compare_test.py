@@ -15,6 +15,10 @@ class Regressions(unittest.TestCase):
         (line,) = compare.regressions(results(), results(median_ns=116.0))
         self.assertIn("1.160 of before, the limit is 1.15", line)
 
+    def test_what_is_not_ours_may_be_slower_or_missing(self):
+        self.assertEqual(compare.regressions(results(is_peer=True), results(median_ns=200.0)), [])
+        self.assertEqual(compare.regressions(results(is_peer=True), {"benchmarks": []}), [])
+
     def test_faster_is_never_an_error(self):
         self.assertEqual(compare.regressions(results(), results(median_ns=1.0)), [])
 

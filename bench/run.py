@@ -4,6 +4,7 @@
 import argparse
 import json
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -11,7 +12,9 @@ import tempfile
 import machine
 import table
 
-RESULTS = pathlib.Path(__file__).resolve().parent / "results"
+BENCH = pathlib.Path(__file__).resolve().parent
+RESULTS = BENCH / "results"
+SKIPPED = 77
 
 
 def run_program(program, options):
@@ -34,6 +37,23 @@ def run_program(program, options):
     return table.rows_of(json.loads(text)) if text else []
 
 
+def run_peers(program, options):
+    """Rows of the peers' own Python, where there is one with torch; Debian's is the reference."""
+    python = shutil.which("python3", path="/usr/bin") or sys.executable
+    with tempfile.NamedTemporaryFile(suffix=".json") as report:
+        print("bench: running the peers' own Python", file=sys.stderr, flush=True)
+        command = [python, "-B", BENCH / "peers" / "peers_bench.py", "--program", program, "--out", report.name,
+                   "--filter", options.filter]  # fmt: skip
+        done = subprocess.run(command, stderr=subprocess.PIPE, text=True)
+        if done.returncode == SKIPPED:
+            print(f"bench: skipped the peers' own Python: {done.stderr.strip()}", file=sys.stderr)
+            return []
+        if done.returncode != 0:
+            raise table.BadRun(f"peers_bench.py ended with status {done.returncode}: {done.stderr.strip()}")
+        rows = table.rows_of(json.loads(report.read().decode()), min_repetitions=1)
+    return [row | {"is_peer": True} for row in rows]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", type=pathlib.Path, required=True, help="build folder of the release preset")
@@ -45,6 +65,9 @@ def main():
     programs = (options.build / "bench/programs.txt").read_text().split()
     try:
         rows = [row for program in programs for row in run_program(program, options)]
+        for program in programs:
+            if pathlib.Path(program).name == "peers_bench":
+                rows += run_peers(program, options)
     except table.BadRun as bad:
         sys.exit(f"bench: {bad}")
     if not rows:

@@ -22,9 +22,9 @@ def percentile(values, fraction):
     return ordered[min(len(ordered) - 1, int(fraction * len(ordered)))]
 
 
-def summarise(name, repetitions):
-    if len(repetitions) < MIN_REPETITIONS:
-        raise BadRun(f"{name}: {len(repetitions)} repetitions, at least {MIN_REPETITIONS} are needed")
+def summarise(name, repetitions, min_repetitions):
+    if len(repetitions) < min_repetitions:
+        raise BadRun(f"{name}: {len(repetitions)} repetitions, at least {min_repetitions} are needed")
     times = [r["real_time"] * NANOSECONDS[r["time_unit"]] for r in repetitions]
     row = {"name": name, "median_ns": statistics.median(times), "p95_ns": percentile(times, 0.95)}
     for key in THROUGHPUTS:
@@ -38,7 +38,7 @@ def summarise(name, repetitions):
     return row
 
 
-def rows_of(report):
+def rows_of(report, min_repetitions=MIN_REPETITIONS):
     """One row for each benchmark of one program's JSON report."""
     repetitions = {}
     for entry in report["benchmarks"]:
@@ -46,7 +46,7 @@ def rows_of(report):
             raise BadRun(f"{entry['name']}: {entry.get('error_message', 'failed')}")
         if entry["run_type"] == "iteration":
             repetitions.setdefault(entry["run_name"], []).append(entry)
-    return [summarise(name, entries) for name, entries in repetitions.items()]
+    return [summarise(name, entries, min_repetitions) for name, entries in repetitions.items()]
 
 
 def twin_names(name):

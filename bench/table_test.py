@@ -31,6 +31,8 @@ class Rows(unittest.TestCase):
     def test_too_few_repetitions_are_refused(self):
         with self.assertRaisesRegex(table.BadRun, "9 repetitions, at least 10"):
             table.rows_of(report("a", [1] * 9))
+        (row,) = table.rows_of(report("a", [1] * 9), min_repetitions=1)
+        self.assertEqual(row["median_ns"], 1000)
 
     def test_a_failed_check_is_refused_with_its_message(self):
         with self.assertRaisesRegex(table.BadRun, "wrong counts"):
