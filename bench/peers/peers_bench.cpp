@@ -46,7 +46,7 @@ struct Native {
   PlanOptions options;
 };
 
-constexpr Native natives[] = {
+const Native natives[] = {
     {"native", {}},
 };
 
