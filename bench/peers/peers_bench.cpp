@@ -48,6 +48,7 @@ struct Native {
 
 const Native natives[] = {
     {"native", {}},
+    {"native-fast", {.effort = Effort::fast}},
 };
 
 LoadMatrix loads_of(const Shape& shape) { return test::lognormal_loads(shape.loads, 1.0, 7); }

@@ -197,6 +197,13 @@ class PlanningOptions(ProgramTest):
             (["small.json", "a variance of 1 layers of 4 experts"], 3, ["--slots", 64, "--variance", "small.json"]),
             (["--variance", "one load file"], 2,
              ["--slots", 64, "--variance", "small.json", "--loads", "small.json"]),
+            (["deepseek", "--effort"], 2, ["--slots", 64, "--algorithm", "deepseek", "--effort", "fast"]),
+            (["trtllm", "--loads"], 2, ["--slots", 64, "--algorithm", "trtllm", "--loads", "loads.json"]),
+            (["vllm", "--split exact"], 2, ["--slots", 64, "--algorithm", "vllm", "--split", "exact"]),
+            (["vllm", "group-spill"], 2, ["--slots", 64, "--algorithm", "vllm", "--locality", "group-spill=0.1"]),
+            (["deepseek", "--total-slots"], 2, ["--total-slots", 640, "--algorithm", "deepseek"]),
+            (["deepseek", "--spill-curve"], 2,
+             ["--slots", 64, "--groups", 2, "--spill-curve", "--algorithm", "deepseek"]),
             (["missing.json"], 3, ["--slots", 64, "--variance", "missing.json"]),
             (["LOADS", "- twice"], 2, ["--slots", 64, "--loads", "-", "-"]),
         ):

@@ -26,9 +26,9 @@ enum class CompatPlanner : std::uint8_t {
 /// The reports are those of plan_rebalance, except that no row is dense. Pure, and parallel over layers, as
 /// plan_rebalance is; memory is O(slots + experts) per layer.
 /// @return `infeasible` when the slots are fewer than the experts; `invalid_argument` when the ranks differ
-///         in slots or speed or one is dead, when vacant slots are allowed, when the sum of a row is too
-///         large for single precision, and when groups do not divide experts, or by group: nodes the groups
-///         or ranks.
+///         in slots or speed or one is dead, when vacant slots, spill or the exact split are asked for, when
+///         the sum of a row is too large for single precision, and when groups do not divide experts, or by
+///         group: nodes the groups or ranks.
 [[nodiscard]] Result<Plan> plan_like(CompatPlanner planner, const LoadMatrix& loads, const Topology& topology,
                                      const PlanOptions& options, Executor& executor);
 

@@ -23,6 +23,10 @@ Status check_options(CompatPlanner planner, const EplbShape& shape, const PlanOp
     return failure(Errc::invalid_argument,
                    fmt::format("{} fills every slot: vacant slots cannot be had", to_string(planner)));
   }
+  if (options.locality == Locality::group_spill || options.shares == ShareMode::exact) {
+    return failure(Errc::invalid_argument,
+                   fmt::format("{} plans for even shares, without spill between nodes", to_string(planner)));
+  }
   const bool has_groups = planner != CompatPlanner::trtllm && shape.num_groups % shape.num_nodes == 0;
   if (options.locality == Locality::group_strict && !has_groups) {
     return failure(Errc::invalid_argument,

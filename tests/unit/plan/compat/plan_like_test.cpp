@@ -107,6 +107,14 @@ TEST_P(PlanLike, RefusesVacantSlots) {
             std::string(to_string(GetParam())) + " fills every slot: vacant slots cannot be had");
 }
 
+TEST_P(PlanLike, RefusesSpillAndTheExactSplit) {
+  const std::string refusal =
+      std::string(to_string(GetParam())) + " plans for even shares, without spill between nodes";
+  const auto loads = uniform_loads({1, 4}, 1.0);
+  EXPECT_EQ(refusal_of(GetParam(), loads, uniform(2, 1, 4), {.locality = Locality::group_spill}), refusal);
+  EXPECT_EQ(refusal_of(GetParam(), loads, uniform(2, 1, 4), {.shares = ShareMode::exact}), refusal);
+}
+
 TEST(PlanLike, IsByGroupWhenNodesDivideGroups) {
   const LoadMatrix loads = lognormal_loads({2, 64}, 1.0, 8);
   const Topology topology = uniform(16, 4, 96);
