@@ -2,11 +2,13 @@
 #include "app/cluster_options.hpp"
 #include "app/commands.hpp"
 #include "app/console.hpp"
+#include "app/delta_options.hpp"
 #include "app/layer_range.hpp"
 #include "app/outputs.hpp"
 #include "app/tbb_executor.hpp"
 #include "io/load_file.hpp"
 #include "io/placement_file.hpp"
+#include "report/delta_report.hpp"
 #include "report/plan_report.hpp"
 
 #include <trimtab/plan/planner.hpp>
@@ -29,6 +31,7 @@ struct PlanArguments {
   std::string loads;
   ClusterOptions cluster;
   PlanOptions options;
+  DeltaArguments delta;
   std::string layers;
   int threads = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, 1024U));
   std::string json;
@@ -53,6 +56,7 @@ void check_usage(const PlanArguments& args) {
   if (is_same_file(args.output, args.json)) usage_error("--json", "names the same file as -o");
   if (would_replace(args.output, args.loads)) usage_error("-o", "names the file that is read");
   if (would_replace(args.json, args.loads)) usage_error("--json", "names the file that is read");
+  args.delta.check_usage(args.json);
 }
 
 void check_groups(const PlanOptions& options, std::int32_t num_experts, const Topology& topology) {
@@ -88,15 +92,45 @@ Result<TimedPlan> make_plan(const PlanArguments& args, const LoadMatrix& loads, 
   return TimedPlan{std::move(*plan), time.count()};
 }
 
-Status write_plan(const PlanArguments& args, const TimedPlan& made, const Topology& topology) {
-  const PlanSummary summary = summarize(made.plan);
+Status write(const PlanArguments& args, const Placement& placement, const nlohmann::ordered_json& document,
+             const std::string& text) {
   Outputs outputs;
-  if (Status s = outputs.add(args.output, format_placement(made.plan.placement)); !s) return s;
-  if (Status s = outputs.add(args.json, plan_document(made.plan, summary, made.ms)); !s) return s;
+  if (Status s = outputs.add(args.output, format_placement(placement)); !s) return s;
+  if (Status s = outputs.add(args.json, document); !s) return s;
   if (Status s = outputs.commit(); !s) return s;
   const bool is_stdout_taken = args.output == "-" || args.json == "-";
-  (is_stdout_taken ? print_talk : print_data)(plan_text(made.plan, summary, topology, made.ms));
+  (is_stdout_taken ? print_talk : print_data)(text);
   return {};
+}
+
+Status write_plan(const PlanArguments& args, const TimedPlan& made, const Topology& topology) {
+  const PlanSummary summary = summarize(made.plan);
+  return write(args, made.plan.placement, plan_document(made.plan, summary, made.ms),
+               plan_text(made.plan, summary, topology, made.ms));
+}
+
+Status write_delta(const PlanArguments& args, const DeltaPlan& made, double ms) {
+  const DeltaSummary summary = summarize(made);
+  nlohmann::ordered_json document = plan_document(made.plan, summarize(made.plan), ms);
+  add_delta(document, made, summary, args.delta.expert_bytes, args.delta.show_curve);
+  std::string text = delta_text(made, summary, args.delta.expert_bytes, ms);
+  if (args.delta.show_curve) text += "\n" + curve_text(made);
+  return write(args, made.plan.placement, document, text);
+}
+
+Status plan_from(const PlanArguments& args, const LoadMatrix& loads, const Topology& topology) {
+  Result<Placement> current = args.delta.read_current(loads, topology);
+  if (!current) return failure(std::move(current));
+  const DeltaOptions options = args.delta.options(*current);
+  TbbExecutor executor(args.threads);
+  const auto start = std::chrono::steady_clock::now();
+  Result<DeltaPlan> made = plan_delta(loads, *current, topology, args.options, options, executor);
+  const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - start;
+  if (!made) {
+    made.error().message = fmt::format("{}, {}: {}", args.loads, args.delta.from, made.error().message);
+    return failure(std::move(made));
+  }
+  return write_delta(args, *made, time.count());
 }
 
 Outcome run_plan(const PlanArguments& args) {
@@ -105,6 +139,10 @@ Outcome run_plan(const PlanArguments& args) {
   if (!loads) return failure(std::move(loads));
   const Topology topology = args.cluster.make_topology(*args.cluster.num_slots());
   check_groups(args.options, loads->num_experts(), topology);
+  if (args.delta.is_given()) {
+    if (Status planned = plan_from(args, *loads, topology); !planned) return failure(std::move(planned));
+    return ExitStatus::ok;
+  }
   Result<TimedPlan> made = make_plan(args, *loads, topology);
   if (!made) {
     made.error().message = fmt::format("{}: {}", args.loads, made.error().message);
@@ -149,6 +187,7 @@ CLI::App* add_plan_command(CLI::App& app, Outcome& outcome) {
   args->cluster.add_to(*verb);
   verb->get_option("--ranks")->required();
   add_planning_options(*verb, *args);
+  args->delta.add_to(*verb);
   verb->add_option("--json", args->json, "Write the document trimtab.plan/1; - is standard output")
       ->type_name("FILE|-");
   verb->add_option("-o,--output", args->output,

@@ -186,19 +186,16 @@ class DeltaPlanner {
     report.imbalance = std::max(1.0, reached.max_over_mean());
     report.bound = std::min(report.bound, report.imbalance);
     report.duplicates_on_rank = count_duplicates(row, topology_);
-    deltas_[i].moves_bound = bound_on_moves(i, holders, reached.max);
+    deltas_[i].moves_bound = bound_on_moves(i, holders, row);
     searched_[i] = {};
   }
 
-  [[nodiscard]] std::int32_t bound_on_moves(std::size_t i, const Holders& holders, double pressure) const {
+  [[nodiscard]] std::int32_t bound_on_moves(std::size_t i, const Holders& holders, Row made) const {
     const Row carried = searched_[i].carried;
     const std::int32_t experts = loads_.num_experts();
-    const bool has_vacant = std::any_of(carried.begin(), carried.end(), [&, s = SlotId{0}](ExpertId e) mutable {
-      const bool is_vacant = e == no_expert && topology_.is_alive(s);
-      s = s.next();
-      return is_vacant;
-    });
-    DeltaRules rules{.home = {}, .may_leave_vacant = options_.allow_vacant || has_vacant};
+    DeltaRules rules{.home = {},
+                     .may_leave_vacant = options_.allow_vacant,
+                     .may_repeat = count_duplicates(made, topology_) > count_duplicates(carried, topology_)};
     std::vector<NodeId> home;
     if (is_by_group_ && is_live(carried, experts, topology_) &&
         keeps_groups_together(carried, experts, options_.num_groups, topology_)) {
@@ -206,7 +203,8 @@ class DeltaPlanner {
       rules.home = home;
       rules.group_size = static_cast<std::size_t>(experts / options_.num_groups);
     }
-    return moves_bound(loads_.layer(layer_of(i)), carried, holders, topology_, pressure, rules);
+    return moves_bound(loads_.layer(layer_of(i)), carried, holders, topology_,
+                       imbalance_of(i, made).max, rules);
   }
 
   const LoadMatrix& loads_;

@@ -140,7 +140,7 @@ bool holds_everything(Row row, const Holders& holders, const Topology& topology,
 std::int32_t moves_bound(LayerLoads loads, Row row, const Holders& holders, const Topology& topology,
                          double limit, const DeltaRules& rules) {
   std::int64_t bound = copies_bound(loads, holders, topology, limit);
-  if (limit > 0.0 && holds_everything(row, holders, topology, loads.size())) {
+  if (limit > 0.0 && !rules.may_repeat && holds_everything(row, holders, topology, loads.size())) {
     bound = std::max({bound, Crowding(loads, row, topology, limit, rules.may_leave_vacant).bound(),
                       groups_bound(loads, topology, limit, rules)});
   }

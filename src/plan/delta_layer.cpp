@@ -49,7 +49,8 @@ LayerDeltaPlanner::LayerDeltaPlanner(const DeltaTask& task)
       carried_(carry_over(task.before, task.loads, task.topology)) {}
 
 DeltaCurve LayerDeltaPlanner::run() {
-  if (task_.num_groups > 0) {
+  // A layer without load stays as it is, in groups or not.
+  if (task_.num_groups > 0 && limit_ > 0.0) {
     search_by_group();
   } else {
     search_under({});
@@ -77,7 +78,7 @@ void LayerDeltaPlanner::search_by_group() {
 void LayerDeltaPlanner::search_under(std::span<const NodeId> home) {
   const DeltaLayer layer{task_.loads, task_.topology, task_.holders, home};
   const std::vector<ExpertId> start = make_valid(layer);
-  if (limit_ <= 0.0) return;  // a layer without load
+  if (limit_ <= 0.0) return;
   const double pressure = DeltaSearch(layer, start, {limit_}).max_pressure();
   if (pressure <= limit_) return;
   double excess = pressure / limit_ - 1.0;
@@ -104,13 +105,11 @@ std::vector<ExpertId> LayerDeltaPlanner::make_valid(const DeltaLayer& layer) {
   for (ExpertId expert : lost_experts(search.packing(), task_.loads)) {
     if (!search.place(expert)) break;
   }
-  if (lost_experts(search.packing(), task_.loads).empty()) {
-    curve_.note(search);
-    for (SlotId slot : ids<SlotId>(row.size())) {
-      const bool is_vacant = search.packing().expert_at(slot) == no_expert && task_.topology.is_alive(slot);
-      if (is_vacant && !task_.may_leave_vacant && search.fill(slot)) curve_.note(search);
-    }
+  for (SlotId slot : ids<SlotId>(row.size())) {
+    const bool is_vacant = search.packing().expert_at(slot) == no_expert && task_.topology.is_alive(slot);
+    if (is_vacant && !task_.may_leave_vacant) search.fill(slot);
   }
+  if (lost_experts(search.packing(), task_.loads).empty()) curve_.note(search);
   curve_.end(search);
   const Row made = search.packing().row();
   return {made.begin(), made.end()};

@@ -21,9 +21,10 @@ DeltaSearch::DeltaSearch(const DeltaLayer& layer, Row start, const Penalty& pena
       rule_(penalty),
       packing_(layer.loads, layer.topology, start),
       ranks_(usable_ranks(layer.topology)),
-      is_moved_(start.size(), false),
+      is_moved_(start.size(), 0),
       moved_slots_(static_cast<std::size_t>(layer.topology.num_ranks()), 0),
       penalties_(static_cast<std::size_t>(layer.topology.num_ranks()), 0.0),
+      shares_(start.size(), 0.0),
       relief_(layer.loads.size(), 0.0) {
   for (Rank rank : ids<Rank>(layer.topology.num_ranks())) {
     scale_.push_back(1.0 / (layer.topology.rank(rank).speed * penalty.limit));
@@ -54,7 +55,7 @@ bool DeltaSearch::can_enter(SlotId slot, ExpertId expert) const {
 
 /// What giving `slot` the expert adds to the moves.
 std::int32_t DeltaSearch::moves_of(SlotId slot, ExpertId expert) const {
-  const std::int32_t before = is_moved_[slot.index()] ? 1 : 0;
+  const std::int32_t before = is_moved_[slot.index()];
   if (expert == no_expert) return -before;
   return (layer_.origin.holds(packing_.rank_of(slot), expert) ? 0 : 1) - before;
 }
@@ -94,6 +95,10 @@ double DeltaSearch::gain_here(SlotId slot, ExpertId expert) const {
 }
 
 void DeltaSearch::refresh() {
+  for (SlotId slot : ids<SlotId>(shares_.size())) {
+    const ExpertId expert = packing_.expert_at(slot);
+    shares_[slot.index()] = expert == no_expert ? 0.0 : packing_.share(expert);
+  }
   full_.clear();
   for (Rank rank : ranks_) {
     penalties_[rank.index()] = penalty_at(rank, packing_.load(rank));
@@ -103,6 +108,17 @@ void DeltaSearch::refresh() {
     return penalty(a) != penalty(b) ? penalty(a) > penalty(b) : a < b;
   });
   if (full_.size() > max_full_ranks) full_.resize(max_full_ranks);
+}
+
+void DeltaSearch::find_lightest_experts() {
+  std::vector<std::pair<double, ExpertId>> order;
+  for (ExpertId expert : ids<ExpertId>(layer_.loads.size())) {
+    if (relief_[expert.index()] > 0.0) continue;
+    order.emplace_back(packing_.load(expert) / (packing_.copies(expert) + 1), expert);
+  }
+  std::sort(order.begin(), order.end());
+  lightest_.clear();
+  for (const auto& [load, expert] : order) lightest_.push_back(expert);
 }
 
 void DeltaSearch::find_crowded_experts() {
@@ -140,14 +156,21 @@ void DeltaSearch::look_at_replacements() {
     if (!can_leave(slot)) continue;
     const double others = burden(slot);
     const double here = penalty(packing_.rank_of(slot));
-    if (here > 0.0) {
-      for (ExpertId expert : ids<ExpertId>(layer_.loads.size())) look_at_replacement(slot, expert, others);
-      continue;
-    }
     for (ExpertId expert : crowded_) {
-      if (!can_be_beaten(others + relief_[expert.index()], true, 1)) break;
+      if (!can_be_beaten(others + relief_[expert.index()] + here, true, 1)) break;
       look_at_replacement(slot, expert, others);
     }
+    if (here > 0.0) look_at_lightest(slot, others);
+  }
+}
+
+/// An expert on no full rank helps only by being light, so the lightest that may come is the best of them.
+void DeltaSearch::look_at_lightest(SlotId slot, double others) {
+  if (!can_be_beaten(others + penalty(packing_.rank_of(slot)), true, 1)) return;
+  for (ExpertId expert : lightest_) {
+    if (!can_enter(slot, expert)) continue;
+    look_at_replacement(slot, expert, others);
+    return;
   }
 }
 
@@ -164,23 +187,31 @@ void DeltaSearch::look_at_exchanges(Rank full, Rank other) {
   const double speeds = packing_.speed(full) + packing_.speed(other);
   // However well two ranks share, one of them has at least their common pressure.
   const double common = (packing_.load(full) + packing_.load(other)) * packing_.speed(full) / speeds;
-  const bool may_be_free = moved_slots_[full.index()] + moved_slots_[other.index()] > 0;
-  const std::int32_t least_moves = may_be_free ? 1 : 2;
-  if (!can_be_beaten(before - penalty_at(full, common), may_be_free, least_moves)) return;
+  const double most = before - penalty_at(full, common);
+  const bool is_touched = moved_slots_[full.index()] + moved_slots_[other.index()] > 0;
+  const bool is_worth_two = can_be_beaten(most, false, 2);
+  if (!is_worth_two && !(is_touched && can_be_beaten(most, true, 1))) return;
   for (SlotId slot : layer_.topology.slots_of(full)) {
     const ExpertId leaves = packing_.expert_at(slot);
     if (leaves == no_expert || !can_enter(layer_.topology.slots_of(other).first(), leaves)) continue;
     for (SlotId partner : layer_.topology.slots_of(other)) {
-      const ExpertId enters = packing_.expert_at(partner);
-      const double change = packing_.share(leaves) - (enters == no_expert ? 0.0 : packing_.share(enters));
-      if (change <= 0.0) continue;
-      const double gain = before - penalty_at(full, packing_.load(full) - change) -
-                          penalty_at(other, packing_.load(other) + change);
-      if (!can_be_beaten(gain, may_be_free, least_moves)) continue;
-      if (enters != no_expert && !can_enter(slot, enters)) continue;
-      offer({gain, moves_of(slot, enters) + moves_of(partner, leaves), slot, partner, no_expert});
+      const bool is_cheap = is_moved_[slot.index()] || is_moved_[partner.index()];
+      if (is_cheap || is_worth_two) look_at_exchange(slot, partner, before, is_cheap);
     }
   }
+}
+
+void DeltaSearch::look_at_exchange(SlotId slot, SlotId partner, double before, bool is_cheap) {
+  const double change = shares_[slot.index()] - shares_[partner.index()];
+  if (change <= 0.0) return;
+  const Rank full = packing_.rank_of(slot);
+  const Rank other = packing_.rank_of(partner);
+  const double gain = before - penalty_at(full, packing_.load(full) - change) -
+                      penalty_at(other, packing_.load(other) + change);
+  if (!can_be_beaten(gain, is_cheap, is_cheap ? 1 : 2)) return;
+  const ExpertId enters = packing_.expert_at(partner);
+  if (enters != no_expert && !can_enter(slot, enters)) return;
+  offer({gain, moves_of(slot, enters) + moves_of(partner, packing_.expert_at(slot)), slot, partner, no_expert});
 }
 
 void DeltaSearch::offer(const Change& change) {
@@ -197,6 +228,7 @@ bool DeltaSearch::step(bool may_change_counts) {
   paid_ = Change{.gain = least_gain, .moves = 1};
   if (may_change_counts) {
     find_crowded_experts();
+    find_lightest_experts();
     look_at_replacements();
   }
   look_at_exchanges();
@@ -224,8 +256,8 @@ void DeltaSearch::note(SlotId slot) {
   const ExpertId expert = packing_.expert_at(slot);
   const Rank rank = packing_.rank_of(slot);
   const bool is_moved = expert != no_expert && !layer_.origin.holds(rank, expert);
-  const std::int32_t change = (is_moved ? 1 : 0) - (is_moved_[slot.index()] ? 1 : 0);
-  is_moved_[slot.index()] = is_moved;
+  const std::int32_t change = (is_moved ? 1 : 0) - is_moved_[slot.index()];
+  is_moved_[slot.index()] = is_moved ? 1 : 0;
   moved_slots_[rank.index()] += change;
   moves_ += change;
 }
@@ -246,17 +278,24 @@ bool DeltaSearch::place(ExpertId expert) {
 }
 
 bool DeltaSearch::fill(SlotId slot) {
-  Change best{.gain = -std::numeric_limits<double>::infinity(), .expert = no_expert};
+  Change best = best_filling(slot, false);
+  if (best.expert == no_expert) best = best_filling(slot, true);
+  if (best.expert == no_expert) return false;
+  make(best);
+  return true;
+}
+
+DeltaSearch::Change DeltaSearch::best_filling(SlotId slot, bool may_repeat) const {
+  const Rank rank = packing_.rank_of(slot);
+  Change best{.gain = -std::numeric_limits<double>::infinity(), .slot = slot, .expert = no_expert};
   for (ExpertId expert : ids<ExpertId>(layer_.loads.size())) {
-    if (!can_enter(slot, expert)) continue;
+    if (may_repeat ? !layer_.may_hold(rank, expert) : !can_enter(slot, expert)) continue;
     const double gain = relief(expert) + gain_here(slot, expert);
     const bool is_equal_but_larger =
         gain == best.gain && packing_.share(expert) > packing_.share(best.expert);
     if (gain > best.gain || is_equal_but_larger) best = {gain, 0, slot, no_slot, expert};
   }
-  if (best.expert == no_expert) return false;
-  make(best);
-  return true;
+  return best;
 }
 
 bool DeltaSearch::step_towards(std::span<const std::int32_t> counts) {

@@ -59,7 +59,7 @@ class DeltaSearch {
   /// one replica. @return false when no rank may take it.
   bool place(ExpertId expert);
   /// Fills `slot`, which is vacant, with the expert that helps most; of equal ones, that of largest share.
-  /// @return false when its rank may take none.
+  /// A second copy only where the rank holds all it may. @return false when it may hold none.
   bool fill(SlotId slot);
   /// One replica of an expert with more than `counts` becomes one of an expert with fewer; the pair that adds
   /// least penalty. @return false when no such pair is possible.
@@ -85,10 +85,14 @@ class DeltaSearch {
 
   void refresh();
   void find_crowded_experts();
+  void find_lightest_experts();
   void look_at_replacements();
   void look_at_replacement(SlotId slot, ExpertId expert, double others);
+  void look_at_lightest(SlotId slot, double others);
   void look_at_exchanges();
   void look_at_exchanges(Rank full, Rank other);
+  void look_at_exchange(SlotId slot, SlotId partner, double before, bool is_cheap);
+  [[nodiscard]] Change best_filling(SlotId slot, bool may_repeat) const;
   void offer(const Change& change);
   [[nodiscard]] double paid_rate() const noexcept { return paid_.gain / paid_.moves; }
   [[nodiscard]] bool can_be_beaten(double gain, bool may_be_free, std::int32_t least_moves) const;
@@ -101,15 +105,17 @@ class DeltaSearch {
   std::vector<double> scale_;  ///< By Rank: 1 / (speed * limit).
   std::vector<Rank> ranks_;    ///< Usable ones.
   std::vector<Edit> edits_;
-  std::vector<bool> is_moved_;             ///< By SlotId.
+  std::vector<std::uint8_t> is_moved_;     ///< By SlotId.
   std::vector<std::int32_t> moved_slots_;  ///< By Rank.
   std::int32_t moves_ = 0;
 
   // Of the step at hand.
   std::vector<double> penalties_;  ///< By Rank.
+  std::vector<double> shares_;     ///< By SlotId.
   std::vector<Rank> full_;         ///< Above the limit, fullest first, at most `max_full_ranks`.
   std::vector<double> relief_;     ///< By ExpertId; 0 where it is on no full rank.
-  std::vector<ExpertId> crowded_;  ///< Those with relief, most first.
+  std::vector<ExpertId> crowded_;   ///< Those with relief, most first.
+  std::vector<ExpertId> lightest_;  ///< The others, by the share of one more replica.
   Change free_;
   Change paid_;
 };
