@@ -34,7 +34,8 @@ void DeltaArguments::add_to(CLI::App& verb) {
                      ->type_name("BYTES");
   add(budget);
   budget->needs(bytes);
-  add(verb.add_option("--within", within, "Enough when the imbalance is within this share of a full re-plan's")
+  add(verb.add_option("--within", within,
+                      "Enough when the imbalance is within this share of a full re-plan's")
           ->check(CLI::Range(0.0, 1e6).description(""))
           ->type_name("EPS"));
   add(verb.add_flag("--curve", show_curve, "Show what the imbalance would be for each number of moves"));

@@ -26,22 +26,24 @@ Status check_options(const DeltaOptions& delta) {
     return failure(Errc::invalid_argument, fmt::format("within {} is not a share >= 0", *delta.within));
   }
   if (delta.move_budget_bytes && delta.expert_bytes == 0) {
-    return failure(Errc::invalid_argument, fmt::format("a move budget of {} bytes needs the bytes of an expert",
-                                                       *delta.move_budget_bytes));
+    return failure(
+        Errc::invalid_argument,
+        fmt::format("a move budget of {} bytes needs the bytes of an expert", *delta.move_budget_bytes));
   }
   return {};
 }
 
 Status check_shapes(const LoadMatrix& loads, const Placement& current, const Topology& from) {
   if (current.num_layers() != loads.num_layers() || current.num_experts() != loads.num_experts()) {
-    return failure(Errc::invalid_argument,
-                   fmt::format("the current placement has {} layers of {} experts, the loads {} of {}",
-                               current.num_layers(), current.num_experts(), loads.num_layers(),
-                               loads.num_experts()));
+    return failure(
+        Errc::invalid_argument,
+        fmt::format("the current placement has {} layers of {} experts, the loads {} of {}",
+                    current.num_layers(), current.num_experts(), loads.num_layers(), loads.num_experts()));
   }
   if (current.num_slots() != from.num_slots()) {
-    return failure(Errc::invalid_argument, fmt::format("the current placement has {} slots, its ranks have {}",
-                                                       current.num_slots(), from.num_slots()));
+    return failure(Errc::invalid_argument,
+                   fmt::format("the current placement has {} slots, its ranks have {}", current.num_slots(),
+                               from.num_slots()));
   }
   return {};
 }
@@ -75,8 +77,9 @@ class DeltaPlanner {
     const std::vector<std::size_t> taken = choose();
     const auto width = static_cast<std::size_t>(topology_.num_slots());
     std::vector<ExpertId> map(width * searched_.size());
-    executor.for_each_index(
-        searched_.size(), [&](std::size_t i) { finish(i, taken[i], std::span(map).subspan(i * width, width)); });
+    executor.for_each_index(searched_.size(), [&](std::size_t i) {
+      finish(i, taken[i], std::span(map).subspan(i * width, width));
+    });
     Result<Placement> placement =
         Placement::make(loads_.num_layers(), topology_.num_slots(), loads_.num_experts(), std::move(map));
     TRIMTAB_ASSERT(placement.has_value());
@@ -121,7 +124,9 @@ class DeltaPlanner {
   void describe(std::size_t i, double full_pressure) {
     LayerDelta& delta = deltas_[i];
     const double mean = mean_pressure(i);
-    const auto to_imbalance = [&](double pressure) { return mean > 0.0 ? std::max(1.0, pressure / mean) : 1.0; };
+    const auto to_imbalance = [&](double pressure) {
+      return mean > 0.0 ? std::max(1.0, pressure / mean) : 1.0;
+    };
     delta.layer = layer_of(i);
     delta.imbalance_from = to_imbalance(imbalance_of(i, searched_[i].carried).max);
     delta.imbalance_full = to_imbalance(full_pressure);
@@ -136,9 +141,9 @@ class DeltaPlanner {
     for (const LayerDelta& delta : deltas_) {
       total += delta.required_moves;
       if (delta_.max_moves && delta.required_moves > *delta_.max_moves) {
-        return failure(Errc::infeasible, fmt::format("layer {}: no placement is valid before {} moves > {} allowed",
-                                                     delta.layer.value(), delta.required_moves,
-                                                     *delta_.max_moves));
+        return failure(Errc::infeasible,
+                       fmt::format("layer {}: no placement is valid before {} moves > {} allowed",
+                                   delta.layer.value(), delta.required_moves, *delta_.max_moves));
       }
     }
     if (delta_.move_budget_bytes && total > moves_in_budget()) {
@@ -156,8 +161,7 @@ class DeltaPlanner {
 
   /// The last point of a layer that may be taken: the first that is even enough, within `max_moves`.
   [[nodiscard]] std::size_t last_wanted(const LayerDelta& delta) const {
-    const double enough =
-        delta.imbalance_full * (1.0 + delta_.within.value_or(0.0)) * (1.0 + rounding);
+    const double enough = delta.imbalance_full * (1.0 + delta_.within.value_or(0.0)) * (1.0 + rounding);
     std::size_t last = 0;
     while (last + 1 < delta.curve.size() && delta.curve[last].imbalance > enough &&
            (!delta_.max_moves || delta.curve[last + 1].moves <= *delta_.max_moves)) {
@@ -195,7 +199,7 @@ class DeltaPlanner {
     const std::int32_t experts = loads_.num_experts();
     DeltaRules rules{.home = {},
                      .may_leave_vacant = options_.allow_vacant,
-                     .may_repeat = count_duplicates(made, topology_) > count_duplicates(carried, topology_)};
+                     .may_repeat = adds_second_copies(carried, made, topology_)};
     std::vector<NodeId> home;
     if (is_by_group_ && is_live(carried, experts, topology_) &&
         keeps_groups_together(carried, experts, options_.num_groups, topology_)) {
@@ -203,8 +207,8 @@ class DeltaPlanner {
       rules.home = home;
       rules.group_size = static_cast<std::size_t>(experts / options_.num_groups);
     }
-    return moves_bound(loads_.layer(layer_of(i)), carried, holders, topology_,
-                       imbalance_of(i, made).max, rules);
+    return moves_bound(loads_.layer(layer_of(i)), carried, holders, topology_, imbalance_of(i, made).max,
+                       rules);
   }
 
   const LoadMatrix& loads_;

@@ -53,7 +53,8 @@ class Crowding {
     std::int64_t shed = 0;
     std::int64_t moves = 0;
     while (shed + std::min(moves, droppable_) < needed_) {
-      if (static_cast<std::size_t>(moves) < per_move.size()) shed += per_move[static_cast<std::size_t>(moves)];
+      if (static_cast<std::size_t>(moves) < per_move.size())
+        shed += per_move[static_cast<std::size_t>(moves)];
       ++moves;
       if (moves > static_cast<std::int64_t>(row_.size())) break;
     }
@@ -72,8 +73,7 @@ class Crowding {
     for (SlotId slot : topology_.slots_of(rank)) {
       const ExpertId expert = row_[slot.index()];
       if (expert == no_expert) continue;
-      auto found =
-          std::find_if(held.begin(), held.end(), [&](const Held& h) { return h.expert == expert; });
+      auto found = std::find_if(held.begin(), held.end(), [&](const Held& h) { return h.expert == expert; });
       if (found == held.end()) found = held.insert(found, {0.0, 0, expert});
       found->load += share_[expert.index()];
       if (copies_[expert.index()] > 1) ++found->droppable;
@@ -130,7 +130,8 @@ std::int64_t groups_bound(LayerLoads loads, const Topology& topology, double lim
 bool holds_everything(Row row, const Holders& holders, const Topology& topology, std::size_t num_experts) {
   std::int64_t held = 0;
   for (ExpertId e : ids<ExpertId>(num_experts)) {
-    for (Rank rank : holders.of(e)) held += rank.value() < topology.num_ranks() && topology.is_alive(rank) ? 1 : 0;
+    for (Rank rank : holders.of(e))
+      held += rank.value() < topology.num_ranks() && topology.is_alive(rank) ? 1 : 0;
   }
   return held == std::count_if(row.begin(), row.end(), [](ExpertId e) { return e != no_expert; });
 }

@@ -7,7 +7,8 @@ namespace trimtab {
 
 /// What a placement must keep to be counted among those that `moves_bound` speaks of.
 struct DeltaRules {
-  std::span<const NodeId> home;   ///< By ExpertId, the node that holds it now, when groups stay together; or empty.
+  std::span<const NodeId>
+      home;  ///< By ExpertId, the node that holds it now, when groups stay together; or empty.
   std::size_t group_size = 1;     ///< Experts per group, with `home`.
   bool may_leave_vacant = false;  ///< A slot that was in use may end up vacant.
   bool may_repeat = false;        ///< A rank may get a second copy of an expert that it holds.

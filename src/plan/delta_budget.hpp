@@ -16,8 +16,8 @@ struct PricedCurve {
 };
 
 /// Which point of each curve to take so that all moves together stay within `max_moves`: again and again the
-/// layer and the jump ahead on its curve that take most imbalance off per move, of equal ones the lower layer.
-/// Precondition: the first points together are within `max_moves`.
+/// layer and the jump ahead on its curve that take most imbalance off per move, of equal ones the lower
+/// layer. Precondition: the first points together are within `max_moves`.
 [[nodiscard]] std::vector<std::size_t> spend_moves(std::span<const PricedCurve> curves,
                                                    std::int64_t max_moves);
 

@@ -48,7 +48,8 @@ std::vector<Waypoint> DeltaCurve::front() const {
 std::vector<ExpertId> DeltaCurve::row_at(const Waypoint& waypoint) const {
   const Trail& trail = trails_[waypoint.trail];
   std::vector<ExpertId> row = trail.start;
-  for (std::size_t i = 0; i < waypoint.num_edits; ++i) row[trail.edits[i].slot.index()] = trail.edits[i].expert;
+  for (std::size_t i = 0; i < waypoint.num_edits; ++i)
+    row[trail.edits[i].slot.index()] = trail.edits[i].expert;
   return row;
 }
 

@@ -33,9 +33,7 @@ DeltaSearch::DeltaSearch(const DeltaLayer& layer, Row start, const Penalty& pena
   refresh();
 }
 
-double DeltaSearch::max_pressure() const {
-  return packing_.pressure(fullest_rank(packing_, ranks_));
-}
+double DeltaSearch::max_pressure() const { return packing_.pressure(fullest_rank(packing_, ranks_)); }
 
 double DeltaSearch::penalty_at(Rank rank, double load) const noexcept {
   const double excess = load * scale_[rank.index()] - 1.0;
@@ -104,9 +102,8 @@ void DeltaSearch::refresh() {
     penalties_[rank.index()] = penalty_at(rank, packing_.load(rank));
     if (penalty(rank) > 0.0) full_.push_back(rank);
   }
-  std::sort(full_.begin(), full_.end(), [&](Rank a, Rank b) {
-    return penalty(a) != penalty(b) ? penalty(a) > penalty(b) : a < b;
-  });
+  std::sort(full_.begin(), full_.end(),
+            [&](Rank a, Rank b) { return penalty(a) != penalty(b) ? penalty(a) > penalty(b) : a < b; });
   if (full_.size() > max_full_ranks) full_.resize(max_full_ranks);
 }
 
@@ -211,7 +208,8 @@ void DeltaSearch::look_at_exchange(SlotId slot, SlotId partner, double before, b
   if (!can_be_beaten(gain, is_cheap, is_cheap ? 1 : 2)) return;
   const ExpertId enters = packing_.expert_at(partner);
   if (enters != no_expert && !can_enter(slot, enters)) return;
-  offer({gain, moves_of(slot, enters) + moves_of(partner, packing_.expert_at(slot)), slot, partner, no_expert});
+  offer(
+      {gain, moves_of(slot, enters) + moves_of(partner, packing_.expert_at(slot)), slot, partner, no_expert});
 }
 
 void DeltaSearch::offer(const Change& change) {

@@ -70,7 +70,7 @@ class DeltaSearch {
     double gain = 0.0;
     std::int32_t moves = 0;
     SlotId slot{-1};
-    SlotId partner{-1};  ///< Of an exchange.
+    SlotId partner{-1};   ///< Of an exchange.
     ExpertId expert{-1};  ///< That replaces what `slot` holds, without a partner.
   };
 
@@ -110,10 +110,10 @@ class DeltaSearch {
   std::int32_t moves_ = 0;
 
   // Of the step at hand.
-  std::vector<double> penalties_;  ///< By Rank.
-  std::vector<double> shares_;     ///< By SlotId.
-  std::vector<Rank> full_;         ///< Above the limit, fullest first, at most `max_full_ranks`.
-  std::vector<double> relief_;     ///< By ExpertId; 0 where it is on no full rank.
+  std::vector<double> penalties_;   ///< By Rank.
+  std::vector<double> shares_;      ///< By SlotId.
+  std::vector<Rank> full_;          ///< Above the limit, fullest first, at most `max_full_ranks`.
+  std::vector<double> relief_;      ///< By ExpertId; 0 where it is on no full rank.
   std::vector<ExpertId> crowded_;   ///< Those with relief, most first.
   std::vector<ExpertId> lightest_;  ///< The others, by the share of one more replica.
   Change free_;

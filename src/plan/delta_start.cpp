@@ -70,6 +70,20 @@ void vacate_strangers(std::span<ExpertId> row, std::span<const NodeId> home, con
   }
 }
 
+bool adds_second_copies(Row before, Row after, const Topology& topology) {
+  for (Rank rank : usable_ranks(topology)) {
+    const auto slots = topology.slots_of(rank);
+    const Row was = before.subspan(slots.first().index(), slots.size());
+    const Row is = after.subspan(slots.first().index(), slots.size());
+    for (ExpertId expert : is) {
+      const auto copies = std::count(is.begin(), is.end(), expert);
+      const auto allowed = std::max<std::ptrdiff_t>(1, std::count(was.begin(), was.end(), expert));
+      if (expert != no_expert && copies > allowed) return true;
+    }
+  }
+  return false;
+}
+
 void align_row(const RankedRow& before, std::span<ExpertId> row, const Topology& topology) {
   for (Rank rank : ids<Rank>(topology.num_ranks())) {
     const auto slots = topology.slots_of(rank);

@@ -13,6 +13,9 @@ namespace trimtab {
 /// Vacates slots whose node is not the home of their expert.
 void vacate_strangers(std::span<ExpertId> row, std::span<const NodeId> home, const Topology& topology);
 
+/// Whether `after` has more second copies of some expert on some rank than `before`.
+[[nodiscard]] bool adds_second_copies(Row before, Row after, const Topology& topology);
+
 /// The contents of each rank permuted so that what was in one of its slots before stays there.
 void align_row(const RankedRow& before, std::span<ExpertId> row, const Topology& topology);
 

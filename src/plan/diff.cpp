@@ -132,10 +132,10 @@ LayerDiff diff_rows(LayerId layer, const RankedRow& before, const Holders& holde
 Result<std::vector<LayerDiff>> diff_placements(const Placement& before, const Topology& old_topology,
                                                const Placement& after, const Topology& new_topology) {
   if (before.num_layers() != after.num_layers() || before.num_experts() != after.num_experts()) {
-    return failure(Errc::invalid_argument,
-                   fmt::format("placements differ in shape: {} layers of {} experts and {} of {}",
-                               before.num_layers(), before.num_experts(), after.num_layers(),
-                               after.num_experts()));
+    return failure(
+        Errc::invalid_argument,
+        fmt::format("placements differ in shape: {} layers of {} experts and {} of {}", before.num_layers(),
+                    before.num_experts(), after.num_layers(), after.num_experts()));
   }
   if (Status ok = check_slots(before, old_topology, "old"); !ok) return failure(std::move(ok));
   if (Status ok = check_slots(after, new_topology, "new"); !ok) return failure(std::move(ok));

@@ -15,7 +15,8 @@ using GroupHomes = std::vector<NodeId>;
 
 /// Homes on the way from `homes` to an even node load: each exchanges two groups of the one before, the pair
 /// that takes most off what lies above `limit` (load / speed); none where no exchange helps.
-[[nodiscard]] std::vector<GroupHomes> level_homes(const GroupHomes& homes, std::span<const double> group_loads,
+[[nodiscard]] std::vector<GroupHomes> level_homes(const GroupHomes& homes,
+                                                  std::span<const double> group_loads,
                                                   const Topology& topology, double limit);
 
 /// Largest load / speed of a node.

@@ -5,7 +5,8 @@
 
 namespace trimtab {
 
-/// Where the experts of a layer lie before a change: the ranks that moves are counted from. O(slots + experts).
+/// Where the experts of a layer lie before a change: the ranks that moves are counted from. O(slots +
+/// experts).
 class Holders {
  public:
   /// Slots of dead ranks do not count. Precondition: experts in `row` are below `num_experts`.

@@ -77,7 +77,8 @@ class Relabelling {
   Relabelling(Row row, const Holders& holders, const Topology& topology)
       : row_(row), topology_(topology), worth_(row, holders, topology), result_(row.begin(), row.end()) {}
 
-  /// The best total for moving the contents of `from` to `to`, alike one by one as sets; writes it when asked.
+  /// The best total for moving the contents of `from` to `to`, alike one by one as sets; writes it when
+  /// asked.
   std::int64_t match(const Ranks& from, const Ranks& to, bool do_write) {
     std::int64_t total = 0;
     const std::vector<Ranks> sources = classes_of(from, topology_);

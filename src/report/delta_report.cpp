@@ -59,7 +59,8 @@ std::vector<std::string> curve_row(const DeltaPlan& delta, std::int32_t moves) {
 }  // namespace
 
 DeltaSummary summarize(const DeltaPlan& delta) {
-  DeltaSummary sum{.imbalance_from_mean = 0.0, .imbalance_mean = 0.0, .imbalance_full_mean = 0.0, .counts = {}};
+  DeltaSummary sum{
+      .imbalance_from_mean = 0.0, .imbalance_mean = 0.0, .imbalance_full_mean = 0.0, .counts = {}};
   for (std::size_t i = 0; i < delta.layers.size(); ++i) {
     const LayerDelta& layer = delta.layers[i];
     sum.counts += layer.counts;
@@ -119,8 +120,9 @@ std::string delta_text(const DeltaPlan& delta, const DeltaSummary& summary,
       "moves      {} of {} slots ({:.1f} %), at least {} for this balance\n"
       "from       {} of the same node, {} of another node",
       summary.imbalance_from_mean, summary.imbalance_mean, summary.layers, summary.imbalance_full_mean,
-      counts.moves, summary.slots, 100.0 * static_cast<double>(counts.moves) / static_cast<double>(summary.slots),
-      summary.moves_bound, counts.intra_node, counts.inter_node);
+      counts.moves, summary.slots,
+      100.0 * static_cast<double>(counts.moves) / static_cast<double>(summary.slots), summary.moves_bound,
+      counts.intra_node, counts.inter_node);
   if (counts.from_source > 0) text += fmt::format(", {} that no live rank holds", counts.from_source);
   if (expert_bytes) {
     const auto bytes = [&](std::int64_t n) {

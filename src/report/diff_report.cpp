@@ -182,8 +182,8 @@ std::string diff_text(const DiffReport& report, std::optional<std::uint64_t> exp
     const auto bytes = [&](std::int64_t n) {
       return bytes_text(static_cast<double>(n) * static_cast<double>(*expert_bytes));
     };
-    text += fmt::format("{} inside nodes, {} between nodes, {} copied inside ranks\n", bytes(total.intra_node),
-                        bytes(total.inter_node), bytes(total.local_copies));
+    text += fmt::format("{} inside nodes, {} between nodes, {} copied inside ranks\n",
+                        bytes(total.intra_node), bytes(total.inter_node), bytes(total.local_copies));
   }
   for (const LayerDiff& layer : report.layers) {
     if (verbose && !layer.changes.empty()) text += changes_text(layer, limit);

@@ -16,7 +16,7 @@ namespace trimtab {
 /// Two placements compared, and what each makes of a load.
 struct DiffReport {
   std::vector<LayerDiff> layers;
-  std::int32_t slots = 0;               ///< Of a layer of the new placement.
+  std::int32_t slots = 0;                ///< Of a layer of the new placement.
   std::vector<double> imbalance_before;  ///< By layer; empty without loads.
   std::vector<double> imbalance_after;
   std::vector<bool> is_dense;

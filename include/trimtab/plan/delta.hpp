@@ -37,8 +37,8 @@ struct CurvePoint {
 /// How one layer was changed.
 struct LayerDelta {
   LayerId layer;
-  double imbalance_from = 1.0;  ///< Of `current`; an expert without a live replica carries nothing.
-  double imbalance_full = 1.0;  ///< Of the full re-plan.
+  double imbalance_from = 1.0;      ///< Of `current`; an expert without a live replica carries nothing.
+  double imbalance_full = 1.0;      ///< Of the full re-plan.
   std::int32_t required_moves = 0;  ///< Before which no placement is valid: lost experts, split groups.
   std::int32_t moves_bound = 0;     ///< No placement as even as the one planned takes fewer moves (I6).
   ChangeCounts counts;
@@ -55,10 +55,10 @@ struct DeltaPlan {
 /// an expert which its rank did not hold before. Experts that stay on their rank keep their slot.
 ///
 /// The full re-plan (`plan_rebalance` with `options`) is the measure of balance and fixes the locality; where
-/// searches from `current` do not get as far, the curve ends in it, with ranks of equal standing relabelled so
-/// that fewest moves remain. Under group_strict whole groups change nodes where the balance asked for needs it.
-/// Second copies of an expert on a rank and vacant slots that `current` has may stay, none is added beyond
-/// what `options` allow.
+/// searches from `current` do not get as far, the curve ends in it, with ranks of equal standing relabelled
+/// so that fewest moves remain. Under group_strict whole groups change nodes where the balance asked for
+/// needs it. Second copies of an expert on a rank and vacant slots that `current` has may stay, none is added
+/// beyond what `options` allow.
 ///
 /// Pure: same input, same output, on any executor, thread count and process; layers are planned in parallel.
 /// @return what plan_rebalance returns; `invalid_argument` when shapes differ or an option is out of its

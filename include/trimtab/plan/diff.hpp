@@ -55,8 +55,8 @@ struct LayerDiff {
 };
 
 /// Compares two placements of the same layers and experts, layer by layer. Rank r is the same device in both
-/// topologies, and its i-th slot the same memory; ranks that only one has, and slots of ranks that are dead in
-/// `old_topology`, held nothing before. What an expert is received from is any live rank that held it, the
+/// topologies, and its i-th slot the same memory; ranks that only one has, and slots of ranks that are dead
+/// in `old_topology`, held nothing before. What an expert is received from is any live rank that held it, the
 /// nearest first: same rank, then same node (by the new topology), then any.
 ///
 /// Pure.
