@@ -5,10 +5,10 @@
 #include "app/delta_options.hpp"
 #include "app/layer_range.hpp"
 #include "app/outputs.hpp"
+#include "app/plan_from.hpp"
 #include "app/tbb_executor.hpp"
 #include "io/load_file.hpp"
 #include "io/placement_file.hpp"
-#include "report/delta_report.hpp"
 #include "report/plan_report.hpp"
 
 #include <trimtab/plan/planner.hpp>
@@ -92,45 +92,15 @@ Result<TimedPlan> make_plan(const PlanArguments& args, const LoadMatrix& loads, 
   return TimedPlan{std::move(*plan), time.count()};
 }
 
-Status write(const PlanArguments& args, const Placement& placement, const nlohmann::ordered_json& document,
-             const std::string& text) {
-  Outputs outputs;
-  if (Status s = outputs.add(args.output, format_placement(placement)); !s) return s;
-  if (Status s = outputs.add(args.json, document); !s) return s;
-  if (Status s = outputs.commit(); !s) return s;
-  const bool is_stdout_taken = args.output == "-" || args.json == "-";
-  (is_stdout_taken ? print_talk : print_data)(text);
-  return {};
-}
-
 Status write_plan(const PlanArguments& args, const TimedPlan& made, const Topology& topology) {
   const PlanSummary summary = summarize(made.plan);
-  return write(args, made.plan.placement, plan_document(made.plan, summary, made.ms),
-               plan_text(made.plan, summary, topology, made.ms));
-}
-
-Status write_delta(const PlanArguments& args, const DeltaPlan& made, double ms) {
-  const DeltaSummary summary = summarize(made);
-  nlohmann::ordered_json document = plan_document(made.plan, summarize(made.plan), ms);
-  add_delta(document, made, summary, args.delta.expert_bytes, args.delta.show_curve);
-  std::string text = delta_text(made, summary, args.delta.expert_bytes, ms);
-  if (args.delta.show_curve) text += "\n" + curve_text(made);
-  return write(args, made.plan.placement, document, text);
-}
-
-Status plan_from(const PlanArguments& args, const LoadMatrix& loads, const Topology& topology) {
-  Result<Placement> current = args.delta.read_current(loads, topology);
-  if (!current) return failure(std::move(current));
-  const DeltaOptions options = args.delta.options(*current);
-  TbbExecutor executor(args.threads);
-  const auto start = std::chrono::steady_clock::now();
-  Result<DeltaPlan> made = plan_delta(loads, *current, topology, args.options, options, executor);
-  const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - start;
-  if (!made) {
-    made.error().message = fmt::format("{}, {}: {}", args.loads, args.delta.from, made.error().message);
-    return failure(std::move(made));
-  }
-  return write_delta(args, *made, time.count());
+  Outputs outputs;
+  if (Status s = outputs.add(args.output, format_placement(made.plan.placement)); !s) return s;
+  if (Status s = outputs.add(args.json, plan_document(made.plan, summary, made.ms)); !s) return s;
+  if (Status s = outputs.commit(); !s) return s;
+  const bool is_stdout_taken = args.output == "-" || args.json == "-";
+  (is_stdout_taken ? print_talk : print_data)(plan_text(made.plan, summary, topology, made.ms));
+  return {};
 }
 
 Outcome run_plan(const PlanArguments& args) {
@@ -140,7 +110,9 @@ Outcome run_plan(const PlanArguments& args) {
   const Topology topology = args.cluster.make_topology(*args.cluster.num_slots());
   check_groups(args.options, loads->num_experts(), topology);
   if (args.delta.is_given()) {
-    if (Status planned = plan_from(args, *loads, topology); !planned) return failure(std::move(planned));
+    Status planned = plan_from(
+        args.delta, {args.loads, *loads, topology, args.options, args.threads, args.output, args.json});
+    if (!planned) return failure(std::move(planned));
     return ExitStatus::ok;
   }
   Result<TimedPlan> made = make_plan(args, *loads, topology);

@@ -233,6 +233,10 @@ Result<DeltaPlan> plan_delta(const LoadMatrix& loads, const Placement& current, 
   }
   Result<Plan> full = plan_rebalance(loads, topology, options, executor);
   if (!full) return failure(std::move(full));
+  if (full->locality != Locality::none && full->locality != Locality::group_strict) {
+    return failure(Errc::unavailable,
+                   fmt::format("no delta plans under the locality {}", to_string(full->locality)));
+  }
   return DeltaPlanner(loads, current, topology, options, delta, *std::move(full)).run(executor);
 }
 

@@ -5,22 +5,31 @@
 #include "plan/relabel.hpp"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 
 namespace trimtab {
 namespace {
 
-/// Where bringing a rank below the limit counts most, fewest moves reach it; where it counts less, fewer
-/// searches stop short of a tight limit. Measured: docs/design/0007-delta-plans.md.
-constexpr double large_bonus = 0.01;
-constexpr double small_bonus = 0.003;
+/// What bringing one more rank below the limit is worth, in shares of the limit. Much of it takes fewest
+/// moves but may stop short, so it is reduced when a search sticks; a tight limit is reached better with
+/// little of it. Measured: docs/design/0007-delta-plans.md.
+constexpr std::array few_moves{0.05, 0.01, 0.0};
+constexpr std::array tight_limit{0.003, 0.0};
+constexpr std::array on_the_way{0.01, 0.0};
 /// Balances on the way, each half as far from the target as the one before.
 constexpr int max_milestones = 6;
 constexpr double nearest_milestone = 0.003;
 constexpr double rounding = 1e-10;
 
+/// A search that needs more goes round in circles.
 std::size_t max_steps(const Topology& topology) {
-  return 2 * static_cast<std::size_t>(topology.num_slots()) + 64;
+  return static_cast<std::size_t>(topology.num_slots()) / 2 + 64;
+}
+
+/// The same under a bonus that is to be reduced.
+std::size_t max_steps_before_reducing(const Topology& topology) {
+  return static_cast<std::size_t>(topology.num_slots()) / 8;
 }
 
 std::vector<ExpertId> lost_experts(const Packing& packing, LayerLoads loads) {
@@ -46,6 +55,7 @@ std::vector<std::int32_t> counts_in(Row row, std::size_t num_experts) {
 LayerDeltaPlanner::LayerDeltaPlanner(const DeltaTask& task)
     : task_(task),
       limit_(task.target * (1.0 + rounding)),
+      has_room_(task.topology.num_slots() >= 3 * task.topology.num_ranks()),
       carried_(carry_over(task.before, task.loads, task.topology)) {}
 
 DeltaCurve LayerDeltaPlanner::run() {
@@ -85,13 +95,14 @@ void LayerDeltaPlanner::search_under(std::span<const NodeId> home) {
   for (int i = 0; task_.is_fine && i < max_milestones; ++i) {
     excess /= 2.0;
     if (excess < nearest_milestone) break;
-    search(layer, start, {limit_ * (1.0 + excess), false, large_bonus});
+    search(layer, start, limit_ * (1.0 + excess), on_the_way);
   }
-  search(layer, start, {limit_, false, large_bonus});
-  search(layer, start, {limit_, false, small_bonus});
+  search(layer, start, limit_, few_moves);
+  search(layer, start, limit_, tight_limit);
+  if (!is_reached() && has_room_) search(layer, start, limit_, on_the_way);
   if (is_reached()) return;
-  search(layer, start, {limit_, true, 0.0});
-  if (!is_reached()) search_with_counts_of_full(layer, start);
+  search_with_counts_of_full(layer, start);
+  if (!is_reached() || has_room_) search_by_squares(layer, start);
 }
 
 /// Places experts without a live replica and, unless they may stay so, fills vacant slots.
@@ -115,20 +126,37 @@ std::vector<ExpertId> LayerDeltaPlanner::make_valid(const DeltaLayer& layer) {
   return {made.begin(), made.end()};
 }
 
-void LayerDeltaPlanner::search(const DeltaLayer& layer, Row start, const Penalty& penalty) {
-  DeltaSearch search(layer, start, penalty);
+void LayerDeltaPlanner::walk(DeltaSearch& search, std::size_t max_steps, bool may_change_counts) {
+  for (std::size_t i = 0; i < max_steps && search.step(may_change_counts); ++i) curve_.note(search);
+}
+
+void LayerDeltaPlanner::search(const DeltaLayer& layer, Row start, double limit,
+                               std::span<const double> bonuses) {
+  DeltaSearch search(layer, start, {limit, false, bonuses.front()});
   curve_.begin(start);
-  for (std::size_t i = 0; i < max_steps(task_.topology) && search.step(); ++i) curve_.note(search);
+  for (double bonus : bonuses.first(bonuses.size() - 1)) {
+    search.set_bonus(bonus);
+    walk(search, max_steps_before_reducing(task_.topology), true);
+  }
+  search.set_bonus(bonuses.back());
+  walk(search, max_steps(task_.topology), true);
   curve_.end(search);
 }
 
 /// Few slots per rank leave no change that helps by itself until the counts are right.
 void LayerDeltaPlanner::search_with_counts_of_full(const DeltaLayer& layer, Row start) {
-  DeltaSearch search(layer, start, {limit_, false, large_bonus});
+  DeltaSearch search(layer, start, {limit_, false, few_moves[1]});
   curve_.begin(start);
   const std::vector<std::int32_t> counts = counts_in(task_.full, task_.loads.size());
   while (search.step_towards(counts)) curve_.note(search);
-  for (std::size_t i = 0; i < max_steps(task_.topology) && search.step(false); ++i) curve_.note(search);
+  walk(search, max_steps(task_.topology), false);
+  curve_.end(search);
+}
+
+void LayerDeltaPlanner::search_by_squares(const DeltaLayer& layer, Row start) {
+  DeltaSearch search(layer, start, {limit_, true, 0.0});
+  curve_.begin(start);
+  walk(search, max_steps(task_.topology), true);
   curve_.end(search);
 }
 

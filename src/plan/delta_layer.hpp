@@ -35,7 +35,9 @@ class LayerDeltaPlanner {
  private:
   void search_under(std::span<const NodeId> home);
   [[nodiscard]] std::vector<ExpertId> make_valid(const DeltaLayer& layer);
-  void search(const DeltaLayer& layer, Row start, const Penalty& penalty);
+  void search(const DeltaLayer& layer, Row start, double limit, std::span<const double> bonuses);
+  void search_by_squares(const DeltaLayer& layer, Row start);
+  void walk(DeltaSearch& search, std::size_t max_steps, bool may_change_counts);
   void search_with_counts_of_full(const DeltaLayer& layer, Row start);
   void search_by_group();
   void end_in_full();
@@ -43,6 +45,7 @@ class LayerDeltaPlanner {
 
   DeltaTask task_;
   double limit_;  ///< The target, and rounding.
+  bool has_room_;  ///< More than two slots per rank: single changes get far.
   std::vector<ExpertId> carried_;
   std::vector<ExpertId> relabelled_;  ///< The full re-plan, with fewest moves.
   DeltaCurve curve_;

@@ -33,6 +33,11 @@ DeltaSearch::DeltaSearch(const DeltaLayer& layer, Row start, const Penalty& pena
   refresh();
 }
 
+void DeltaSearch::set_bonus(double bonus) {
+  rule_.bonus = bonus;
+  refresh();
+}
+
 double DeltaSearch::max_pressure() const { return packing_.pressure(fullest_rank(packing_, ranks_)); }
 
 double DeltaSearch::penalty_at(Rank rank, double load) const noexcept {

@@ -52,6 +52,9 @@ class DeltaSearch {
   /// Every edit so far, in order.
   [[nodiscard]] std::span<const Edit> edits() const noexcept { return edits_; }
 
+  /// Goes on under another bonus.
+  void set_bonus(double bonus);
+
   /// Makes the best change. @return false when every rank is within the limit or no change helps.
   bool step(bool may_change_counts = true);
 

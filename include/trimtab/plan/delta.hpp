@@ -39,7 +39,7 @@ struct LayerDelta {
   LayerId layer;
   double imbalance_from = 1.0;      ///< Of `current`; an expert without a live replica carries nothing.
   double imbalance_full = 1.0;      ///< Of the full re-plan.
-  std::int32_t required_moves = 0;  ///< Before which no placement is valid: lost experts, split groups.
+  std::int32_t required_moves = 0;  ///< Before which no placement is valid.
   std::int32_t moves_bound = 0;     ///< No placement as even as the one planned takes fewer moves (I6).
   ChangeCounts counts;
   /// More moves, less imbalance; from the fewest moves that give a valid placement on.
@@ -57,13 +57,15 @@ struct DeltaPlan {
 /// The full re-plan (`plan_rebalance` with `options`) is the measure of balance and fixes the locality; where
 /// searches from `current` do not get as far, the curve ends in it, with ranks of equal standing relabelled
 /// so that fewest moves remain. Under group_strict whole groups change nodes where the balance asked for
-/// needs it. Second copies of an expert on a rank and vacant slots that `current` has may stay, none is added
-/// beyond what `options` allow.
+/// needs it. Second copies of an expert that a rank of `current` has may stay; none is added where the rank
+/// may hold another expert. Vacant slots are filled unless `options` allow them: these moves are required,
+/// like those that give lost experts a place or bring a split group together. docs/design/0007-delta-plans.md
+/// has the method and the proof of the bound.
 ///
 /// Pure: same input, same output, on any executor, thread count and process; layers are planned in parallel.
-/// @return what plan_rebalance returns; `invalid_argument` when shapes differ or an option is out of its
-/// range; `infeasible` naming layer, need and limit when moves that are required exceed `max_moves` or the
-/// budget.
+/// @return what plan_rebalance returns; `unavailable` under a locality other than none and group_strict;
+///         `invalid_argument` when shapes differ or an option is out of its range; `infeasible` naming layer,
+///         need and limit when required moves exceed `max_moves` or the budget.
 [[nodiscard]] Result<DeltaPlan> plan_delta(const LoadMatrix& loads, const Placement& current,
                                            const Topology& topology, const PlanOptions& options,
                                            const DeltaOptions& delta, Executor& executor);
