@@ -16,6 +16,7 @@ namespace {
 /// little of it. Measured: docs/design/0007-delta-plans.md.
 constexpr std::array few_moves{0.05, 0.01, 0.0};
 constexpr std::array tight_limit{0.003, 0.0};
+constexpr double tight = 0.005;
 constexpr std::array on_the_way{0.01, 0.0};
 /// Balances on the way, each half as far from the target as the one before.
 constexpr int max_milestones = 6;
@@ -69,6 +70,9 @@ DeltaCurve LayerDeltaPlanner::run() {
   return std::move(curve_);
 }
 
+/// Whether little more imbalance than that of the full re-plan is asked for.
+bool LayerDeltaPlanner::is_tight() const { return task_.target < task_.full_pressure * (1.0 + tight); }
+
 void LayerDeltaPlanner::search_by_group() {
   const auto num_experts = static_cast<std::int32_t>(task_.loads.size());
   const GroupHomes nearest = nearest_homes(carried_, num_experts, task_.num_groups, task_.topology);
@@ -98,7 +102,7 @@ void LayerDeltaPlanner::search_under(std::span<const NodeId> home) {
     search(layer, start, limit_ * (1.0 + excess), on_the_way);
   }
   search(layer, start, limit_, few_moves);
-  search(layer, start, limit_, tight_limit);
+  if (!is_reached() || is_tight()) search(layer, start, limit_, tight_limit);
   if (!is_reached() && has_room_) search(layer, start, limit_, on_the_way);
   if (is_reached()) return;
   search_with_counts_of_full(layer, start);

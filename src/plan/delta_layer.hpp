@@ -41,10 +41,11 @@ class LayerDeltaPlanner {
   void search_with_counts_of_full(const DeltaLayer& layer, Row start);
   void search_by_group();
   void end_in_full();
+  [[nodiscard]] bool is_tight() const;
   [[nodiscard]] bool is_reached() const noexcept { return curve_.reaches(limit_); }
 
   DeltaTask task_;
-  double limit_;  ///< The target, and rounding.
+  double limit_;   ///< The target, and rounding.
   bool has_room_;  ///< More than two slots per rank: single changes get far.
   std::vector<ExpertId> carried_;
   std::vector<ExpertId> relabelled_;  ///< The full re-plan, with fewest moves.

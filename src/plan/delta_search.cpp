@@ -65,7 +65,7 @@ std::int32_t DeltaSearch::moves_of(SlotId slot, ExpertId expert) const {
 
 /// Penalty that the ranks of an expert lose when it gets one more replica elsewhere.
 double DeltaSearch::relief(ExpertId expert) const {
-  const double change = packing_.load(expert) / (packing_.copies(expert) + 1) - packing_.share(expert);
+  const double change = share_of_one_more(expert) - packing_.share(expert);
   double gain = 0.0;
   packing_.for_each_replica(expert, [&](SlotId slot) {
     const Rank rank = packing_.rank_of(slot);
@@ -93,8 +93,7 @@ double DeltaSearch::gain_here(SlotId slot, ExpertId expert) const {
   const Rank rank = packing_.rank_of(slot);
   const ExpertId old = packing_.expert_at(slot);
   const double leaves = old == no_expert ? 0.0 : packing_.share(old);
-  const double enters = packing_.load(expert) / (packing_.copies(expert) + 1);
-  return penalty(rank) - penalty_at(rank, packing_.load(rank) - leaves + enters);
+  return penalty(rank) - penalty_at(rank, packing_.load(rank) - leaves + share_of_one_more(expert));
 }
 
 void DeltaSearch::refresh() {
@@ -112,32 +111,34 @@ void DeltaSearch::refresh() {
   if (full_.size() > max_full_ranks) full_.resize(max_full_ranks);
 }
 
+double DeltaSearch::share_of_one_more(ExpertId expert) const {
+  return packing_.load(expert) / (packing_.copies(expert) + 1);
+}
+
 void DeltaSearch::find_lightest_experts() {
-  std::vector<std::pair<double, ExpertId>> order;
-  for (ExpertId expert : ids<ExpertId>(layer_.loads.size())) {
-    if (relief_[expert.index()] > 0.0) continue;
-    order.emplace_back(packing_.load(expert) / (packing_.copies(expert) + 1), expert);
-  }
-  std::sort(order.begin(), order.end());
   lightest_.clear();
-  for (const auto& [load, expert] : order) lightest_.push_back(expert);
+  for (ExpertId expert : ids<ExpertId>(layer_.loads.size())) {
+    if (relief_[expert.index()] == 0.0) lightest_.push_back({0.0, share_of_one_more(expert), expert});
+  }
+  std::sort(lightest_.begin(), lightest_.end(), [](const Candidate& a, const Candidate& b) {
+    return a.share != b.share ? a.share < b.share : a.expert < b.expert;
+  });
 }
 
 void DeltaSearch::find_crowded_experts() {
-  for (ExpertId expert : crowded_) relief_[expert.index()] = 0.0;
+  for (const Candidate& candidate : crowded_) relief_[candidate.expert.index()] = 0.0;
   crowded_.clear();
   for (Rank rank : full_) {
     for (SlotId slot : layer_.topology.slots_of(rank)) {
       const ExpertId expert = packing_.expert_at(slot);
       if (expert == no_expert || relief_[expert.index()] > 0.0) continue;
       relief_[expert.index()] = relief(expert);
-      if (relief_[expert.index()] > 0.0) crowded_.push_back(expert);
+      if (relief_[expert.index()] == 0.0) continue;
+      crowded_.push_back({relief_[expert.index()], share_of_one_more(expert), expert});
     }
   }
-  std::sort(crowded_.begin(), crowded_.end(), [&](ExpertId a, ExpertId b) {
-    const double left = relief_[a.index()];
-    const double right = relief_[b.index()];
-    return left != right ? left > right : a < b;
+  std::sort(crowded_.begin(), crowded_.end(), [](const Candidate& a, const Candidate& b) {
+    return a.relief != b.relief ? a.relief > b.relief : a.expert < b.expert;
   });
 }
 
@@ -147,33 +148,33 @@ bool DeltaSearch::can_be_beaten(double gain, bool may_be_free, std::int32_t leas
 
 // Both sums are convex in the change of one rank's load, so where an expert that leaves and one that enters
 // share a rank, the true gain is larger than the sum that is used here: never a change for the worse.
-void DeltaSearch::look_at_replacement(SlotId slot, ExpertId expert, double others) {
-  const double gain = others + relief_[expert.index()] + gain_here(slot, expert);
-  if (!can_be_beaten(gain, true, 1) || !can_enter(slot, expert)) return;
-  offer({gain, moves_of(slot, expert), slot, no_slot, expert});
+void DeltaSearch::look_at_replacement(const Opening& opening, const Candidate& candidate) {
+  const double gain =
+      opening.most + candidate.relief - penalty_at(opening.rank, opening.load + candidate.share);
+  if (!can_be_beaten(gain, true, 1) || !can_enter(opening.slot, candidate.expert)) return;
+  offer({gain, moves_of(opening.slot, candidate.expert), opening.slot, no_slot, candidate.expert});
 }
 
 void DeltaSearch::look_at_replacements() {
   for (SlotId slot : ids<SlotId>(packing_.row().size())) {
     if (!can_leave(slot)) continue;
-    const double others = burden(slot);
-    const double here = penalty(packing_.rank_of(slot));
-    for (ExpertId expert : crowded_) {
-      if (!can_be_beaten(others + relief_[expert.index()] + here, true, 1)) break;
-      look_at_replacement(slot, expert, others);
+    const Rank rank = packing_.rank_of(slot);
+    const Opening opening{slot, rank, packing_.load(rank) - shares_[slot.index()],
+                          burden(slot) + penalty(rank)};
+    for (const Candidate& candidate : crowded_) {
+      if (!can_be_beaten(opening.most + candidate.relief, true, 1)) break;
+      look_at_replacement(opening, candidate);
     }
-    if (here > 0.0) look_at_lightest(slot, others);
+    if (penalty(rank) > 0.0 && can_be_beaten(opening.most, true, 1)) look_at_lightest(opening);
   }
 }
 
 /// An expert on no full rank helps only by being light, so the lightest that may come is the best of them.
-void DeltaSearch::look_at_lightest(SlotId slot, double others) {
-  if (!can_be_beaten(others + penalty(packing_.rank_of(slot)), true, 1)) return;
-  for (ExpertId expert : lightest_) {
-    if (!can_enter(slot, expert)) continue;
-    look_at_replacement(slot, expert, others);
-    return;
-  }
+void DeltaSearch::look_at_lightest(const Opening& opening) {
+  const auto lightest = std::find_if(lightest_.begin(), lightest_.end(), [&](const Candidate& candidate) {
+    return can_enter(opening.slot, candidate.expert);
+  });
+  if (lightest != lightest_.end()) look_at_replacement(opening, *lightest);
 }
 
 void DeltaSearch::look_at_exchanges() {

@@ -77,6 +77,20 @@ class DeltaSearch {
     ExpertId expert{-1};  ///< That replaces what `slot` holds, without a partner.
   };
 
+  /// An expert that may get one more replica.
+  struct Candidate {
+    double relief;  ///< Penalty that its ranks lose by it.
+    double share;   ///< Of each replica then.
+    ExpertId expert;
+  };
+  /// A slot that may give up what it holds.
+  struct Opening {
+    SlotId slot;
+    Rank rank;
+    double load;  ///< Of the rank without it.
+    double most;  ///< Gain if that were the end of it: what the rank costs now, less what others cost more.
+  };
+
   [[nodiscard]] double penalty_at(Rank rank, double load) const noexcept;
   [[nodiscard]] double penalty(Rank rank) const noexcept { return penalties_[rank.index()]; }
   [[nodiscard]] bool can_leave(SlotId slot) const;
@@ -87,11 +101,12 @@ class DeltaSearch {
   [[nodiscard]] double gain_here(SlotId slot, ExpertId expert) const;
 
   void refresh();
+  [[nodiscard]] double share_of_one_more(ExpertId expert) const;
   void find_crowded_experts();
   void find_lightest_experts();
   void look_at_replacements();
-  void look_at_replacement(SlotId slot, ExpertId expert, double others);
-  void look_at_lightest(SlotId slot, double others);
+  void look_at_replacement(const Opening& opening, const Candidate& candidate);
+  void look_at_lightest(const Opening& opening);
   void look_at_exchanges();
   void look_at_exchanges(Rank full, Rank other);
   void look_at_exchange(SlotId slot, SlotId partner, double before, bool is_cheap);
@@ -113,12 +128,12 @@ class DeltaSearch {
   std::int32_t moves_ = 0;
 
   // Of the step at hand.
-  std::vector<double> penalties_;   ///< By Rank.
-  std::vector<double> shares_;      ///< By SlotId.
-  std::vector<Rank> full_;          ///< Above the limit, fullest first, at most `max_full_ranks`.
-  std::vector<double> relief_;      ///< By ExpertId; 0 where it is on no full rank.
-  std::vector<ExpertId> crowded_;   ///< Those with relief, most first.
-  std::vector<ExpertId> lightest_;  ///< The others, by the share of one more replica.
+  std::vector<double> penalties_;    ///< By Rank.
+  std::vector<double> shares_;       ///< By SlotId.
+  std::vector<Rank> full_;           ///< Above the limit, fullest first, at most `max_full_ranks`.
+  std::vector<double> relief_;       ///< By ExpertId; 0 where it is on no full rank.
+  std::vector<Candidate> crowded_;   ///< Those with relief, most first.
+  std::vector<Candidate> lightest_;  ///< The others, smallest share first.
   Change free_;
   Change paid_;
 };
