@@ -8,12 +8,6 @@
 #include <fmt/format.h>
 
 namespace trimtab {
-namespace {
-
-constexpr std::uint64_t max_bytes = std::uint64_t{1} << 53;  // what every reader of JSON can hold
-
-}  // namespace
-
 void DeltaArguments::add_to(CLI::App& verb) {
   auto* base = verb.add_option("--from", from, "Plan few moves away from this placement, which is in use")
                    ->type_name("PLACEMENT");
@@ -24,16 +18,12 @@ void DeltaArguments::add_to(CLI::App& verb) {
   add(verb.add_option("--max-moves", max_moves, "At most N moves in each layer")
           ->check(in_range(0, 1 << 20))
           ->type_name("N"));
-  auto* bytes = verb.add_option("--expert-bytes", expert_bytes, "Bytes of one expert of one layer")
-                    ->check(CLI::Range(std::uint64_t{1}, max_bytes).description(""))
-                    ->type_name("BYTES");
-  add(bytes);
   auto* budget = verb.add_option("--move-budget", move_budget_bytes,
-                                 "At most so many bytes over all layers, spent where they buy most")
-                     ->check(CLI::Range(std::uint64_t{0}, max_bytes).description(""))
+                                 "At most so many bytes over all layers, spent where they buy most: 20GB")
+                     ->transform(CLI::AsSizeValue(true).description(""))
                      ->type_name("BYTES");
   add(budget);
-  budget->needs(bytes);
+  budget->needs("--expert-bytes");
   add(verb.add_option("--within", within,
                       "Enough when the imbalance is within this share of a full re-plan's")
           ->check(CLI::Range(0.0, 1e6).description(""))
@@ -61,7 +51,8 @@ Result<Placement> DeltaArguments::read_current(const LoadMatrix& loads, const To
   return current;
 }
 
-DeltaOptions DeltaArguments::options(const Placement& current) const {
+DeltaOptions DeltaArguments::options(const Placement& current,
+                                     std::optional<std::uint64_t> expert_bytes) const {
   DeltaOptions made{.max_moves = max_moves,
                     .move_budget_bytes = move_budget_bytes,
                     .expert_bytes = expert_bytes.value_or(0),

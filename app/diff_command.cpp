@@ -127,7 +127,7 @@ CLI::App* add_diff_command(CLI::App& app, Outcome& outcome) {
   add_ranks(*verb, *args);
   verb->add_option("--loads", args->loads, "Show the imbalance of both under these loads")->type_name("FILE");
   verb->add_option("--expert-bytes", args->expert_bytes, "Bytes of one expert of one layer")
-      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 53).description(""))
+      ->transform(CLI::AsSizeValue(true).description(""))
       ->type_name("BYTES");
   verb->add_flag("--verbose", args->verbose, "List the slots that change");
   verb->add_option("--limit", args->limit, "With --verbose, at most N slots of a layer")

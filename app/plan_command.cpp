@@ -19,6 +19,7 @@
 #include <chrono>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -32,6 +33,7 @@ struct PlanArguments {
   ClusterOptions cluster;
   PlanOptions options;
   DeltaArguments delta;
+  std::optional<std::uint64_t> expert_bytes;
   std::string layers;
   int threads = static_cast<int>(std::clamp(std::thread::hardware_concurrency(), 1U, 1024U));
   std::string json;
@@ -92,15 +94,31 @@ Result<TimedPlan> make_plan(const PlanArguments& args, const LoadMatrix& loads, 
   return TimedPlan{std::move(*plan), time.count()};
 }
 
-Status write_plan(const PlanArguments& args, const TimedPlan& made, const Topology& topology) {
-  const PlanSummary summary = summarize(made.plan);
+Status write(const PlanArguments& args, const Placement& placement, const nlohmann::ordered_json& document,
+             const std::string& text) {
   Outputs outputs;
-  if (Status s = outputs.add(args.output, format_placement(made.plan.placement)); !s) return s;
-  if (Status s = outputs.add(args.json, plan_document(made.plan, summary, made.ms)); !s) return s;
+  if (Status s = outputs.add(args.output, format_placement(placement)); !s) return s;
+  if (Status s = outputs.add(args.json, document); !s) return s;
   if (Status s = outputs.commit(); !s) return s;
   const bool is_stdout_taken = args.output == "-" || args.json == "-";
-  (is_stdout_taken ? print_talk : print_data)(plan_text(made.plan, summary, topology, made.ms));
+  (is_stdout_taken ? print_talk : print_data)(text);
   return {};
+}
+
+Status write_plan(const PlanArguments& args, const TimedPlan& made, const Topology& topology) {
+  const PlanSummary summary = summarize(made.plan);
+  return write(args, made.plan.placement, plan_document(made.plan, summary, made.ms),
+               plan_text(made.plan, summary, topology, made.ms));
+}
+
+Outcome run_delta(const PlanArguments& args, const LoadMatrix& loads, const Topology& topology) {
+  TbbExecutor executor(args.threads);
+  Result<DeltaOutput> made =
+      plan_from(args.delta, {loads, topology, args.options, args.expert_bytes}, executor);
+  if (!made) return failure(std::move(made));
+  Status written = write(args, made->placement, made->document, made->text);
+  if (!written) return failure(std::move(written));
+  return ExitStatus::ok;
 }
 
 Outcome run_plan(const PlanArguments& args) {
@@ -109,12 +127,7 @@ Outcome run_plan(const PlanArguments& args) {
   if (!loads) return failure(std::move(loads));
   const Topology topology = args.cluster.make_topology(*args.cluster.num_slots());
   check_groups(args.options, loads->num_experts(), topology);
-  if (args.delta.is_given()) {
-    Status planned = plan_from(
-        args.delta, {args.loads, *loads, topology, args.options, args.threads, args.output, args.json});
-    if (!planned) return failure(std::move(planned));
-    return ExitStatus::ok;
-  }
+  if (args.delta.is_given()) return run_delta(args, *loads, topology);
   Result<TimedPlan> made = make_plan(args, *loads, topology);
   if (!made) {
     made.error().message = fmt::format("{}: {}", args.loads, made.error().message);
@@ -159,6 +172,9 @@ CLI::App* add_plan_command(CLI::App& app, Outcome& outcome) {
   args->cluster.add_to(*verb);
   verb->get_option("--ranks")->required();
   add_planning_options(*verb, *args);
+  verb->add_option("--expert-bytes", args->expert_bytes, "Bytes of one expert in one layer: 44040192, 42MiB")
+      ->transform(CLI::AsSizeValue(true).description(""))
+      ->type_name("BYTES");
   args->delta.add_to(*verb);
   verb->add_option("--json", args->json, "Write the document trimtab.plan/1; - is standard output")
       ->type_name("FILE|-");

@@ -3,24 +3,34 @@
 
 #include "app/delta_options.hpp"
 
+#include <trimtab/core/executor.hpp>
 #include <trimtab/plan/planner.hpp>
 
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <optional>
 #include <string>
 
 namespace trimtab {
 
 /// What `plan` was given besides `--from`.
 struct DeltaJob {
-  const std::string& loads_path;
   const LoadMatrix& loads;
   const Topology& topology;
   const PlanOptions& options;
-  int threads;
-  const std::string& output;  ///< Where the placement goes; "-" is standard output.
-  const std::string& json;    ///< Where the document goes; may be empty.
+  std::optional<std::uint64_t> expert_bytes;
 };
 
-/// Plans from the placement in use and writes what was asked for. Precondition: `args.is_given()`.
-[[nodiscard]] Status plan_from(const DeltaArguments& args, const DeltaJob& job);
+/// What the command writes.
+struct DeltaOutput {
+  Placement placement;
+  nlohmann::ordered_json document;
+  std::string text;
+};
+
+/// Plans from the placement in use. Precondition: `args.is_given()`. The error names the placement.
+[[nodiscard]] Result<DeltaOutput> plan_from(const DeltaArguments& args, const DeltaJob& job,
+                                            Executor& executor);
 
 }  // namespace trimtab

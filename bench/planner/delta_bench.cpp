@@ -17,7 +17,7 @@
 #include "plan/relabel.hpp"
 #include "support/drifting_loads.hpp"
 #include "support/generated_loads.hpp"
-#include "support/recorded_loads.hpp"
+#include "support/recorded_file.hpp"
 
 namespace trimtab {
 namespace {
@@ -139,8 +139,8 @@ void register_drift(const Shape& shape, const char* drift_name, double drift) {
 }
 
 void register_recorded() {
-  const auto before = test::recorded_loads("deepseek-v3_prefill_in1024.json");
-  const auto after = test::recorded_loads("deepseek-v3_decode_in1000out1000.json");
+  const auto before = test::recorded_file("deepseek-v3_prefill_in1024.json");
+  const auto after = test::recorded_file("deepseek-v3_decode_in1000out1000.json");
   if (!before || !after) return;
   for (std::int32_t moves : {8, 16, 32, 64}) {
     DeltaOptions delta;

@@ -175,6 +175,7 @@ class DeltaPlanner {
     for (const LayerDelta& delta : deltas_) curves.push_back({delta.curve, last_wanted(delta)});
     if (delta_.move_budget_bytes) return spend_moves(curves, moves_in_budget());
     std::vector<std::size_t> taken;
+    taken.reserve(curves.size());
     for (const PricedCurve& curve : curves) taken.push_back(curve.last);
     return taken;
   }

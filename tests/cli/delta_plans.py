@@ -146,7 +146,7 @@ class DeltaPlan(ProgramTest):
         self.fail_with(3, *base, "--from", "none.json", says=["none.json"])
         self.fail_with(4, "plan", "after.json", "--ranks", 9, "--slots", 81, "--from", "old.json", "--from-ranks", 8,
                        "--max-moves", 2, "-o", "new.json",
-                       says=["after.json, old.json: layer 0: no placement is valid before 9 moves > 2 allowed"])
+                       says=["old.json: layer 0: no placement is valid before 9 moves > 2 allowed"])
         self.write("few.json", json.dumps({"physical_to_logical_map": self.rows("old.json")[:2]}))
         self.fail_with(3, *base, "--from", "few.json", says=["few.json: 2 layers, but the loads have 6"])
         self.assertNotIn("new.json", self.files())

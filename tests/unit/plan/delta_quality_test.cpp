@@ -9,7 +9,7 @@
 #include "support/generated_loads.hpp"
 #include "support/placements.hpp"
 #include "support/plan_checks.hpp"
-#include "support/recorded_loads.hpp"
+#include "support/recorded_file.hpp"
 
 namespace trimtab::test {
 namespace {
@@ -43,8 +43,8 @@ TEST(DeltaQuality, NeedsFewMovesWhenTheWorkloadIsAnother) {
 }
 
 TEST(DeltaQuality, NeedsFewMovesFromRecordedPrefillToRecordedDecode) {
-  const auto prefill = recorded_loads("deepseek-v3_prefill_in1024.json");
-  const auto decode = recorded_loads("deepseek-v3_decode_in1000out1000.json");
+  const auto prefill = recorded_file("deepseek-v3_prefill_in1024.json");
+  const auto decode = recorded_file("deepseek-v3_decode_in1000out1000.json");
   if (!prefill || !decode) GTEST_SKIP() << "TRIMTAB_LOADS_DIR names no folder with deepseek-v3_* files";
   expect_much_from_few_moves(*prefill, *decode);
 }

@@ -16,7 +16,7 @@
 namespace trimtab::test {
 
 /// `{"logical_count": [layers][experts]}` of a file of TRIMTAB_LOADS_DIR; nothing where there is none.
-inline std::optional<LoadMatrix> recorded_loads(const std::string& name) {
+inline std::optional<LoadMatrix> recorded_file(const std::string& name) {
   const char* folder = std::getenv("TRIMTAB_LOADS_DIR");
   if (folder == nullptr || !std::filesystem::exists(std::filesystem::path(folder) / name)) return {};
   std::ifstream stream(std::filesystem::path(folder) / name);
