@@ -3,9 +3,12 @@
 #include "app/cluster_options.hpp"
 #include "app/commands.hpp"
 #include "app/console.hpp"
+#include "app/delta_options.hpp"
 #include "app/layer_range.hpp"
 #include "app/outputs.hpp"
 #include "app/plan_algorithm.hpp"
+#include "app/plan_from.hpp"
+#include "app/plan_output.hpp"
 #include "app/planning_options.hpp"
 #include "app/tbb_executor.hpp"
 #include "io/load_file.hpp"
@@ -38,6 +41,7 @@ struct PlanArguments {
   ClusterOptions cluster;
   BudgetOptions budget;
   PlanningOptions planning;
+  DeltaArguments delta;
   std::string algorithm = "native";
   std::string layers;
   std::string json;
@@ -57,17 +61,19 @@ Result<LoadMatrix> only_layers(const LoadMatrix& loads, LayerRange range) {
   return LoadMatrix::make(loads.num_layers(), loads.num_experts(), std::move(kept));
 }
 
-/// Planners of other systems know one load and slots per layer.
-void check_compat(const PlanArguments& args, bool is_one_scenario) {
+/// `option` plans for one load and even shares, with slots per layer.
+void refuse_beside(const PlanArguments& args, const char* option, bool is_one_scenario) {
   const PlanOptions& plan = args.planning.plan;
-  const char* const refused = !is_one_scenario                         ? "--loads, --variance"
-                              : args.budget.slots()                    ? "--total-slots"
-                              : args.planning.spill_curve              ? "--spill-curve"
-                              : plan.shares == ShareMode::exact        ? "--split exact"
-                              : plan.effort != Effort::standard        ? "--effort"
-                              : plan.locality == Locality::group_spill ? "--locality group-spill"
-                                                                       : nullptr;
-  if (refused != nullptr) usage_error("--algorithm", fmt::format("{} excludes {}", args.algorithm, refused));
+  const bool is_from = args.delta.is_given();
+  const char* const refused = !is_one_scenario                              ? "--loads, --variance"
+                              : args.budget.slots()                         ? "--total-slots, --memory-budget"
+                              : args.planning.spill_curve                   ? "--spill-curve"
+                              : plan.shares == ShareMode::exact             ? "--split exact"
+                              : plan.locality == Locality::group_spill      ? "--locality group-spill"
+                              : plan.effort != Effort::standard && !is_from ? "--effort"
+                              : is_from && algorithms().at(args.algorithm)  ? "--algorithm"
+                                                                            : nullptr;
+  if (refused != nullptr) usage_error(option, fmt::format("excludes {}", refused));
 }
 
 void check_usage(const PlanArguments& args) {
@@ -78,12 +84,15 @@ void check_usage(const PlanArguments& args) {
   if (args.budget.slots() && (!is_one_scenario || args.planning.spill_curve)) {
     usage_error("--total-slots", "plans for one load file, without --variance and --spill-curve");
   }
-  if (algorithms().at(args.algorithm)) check_compat(args, is_one_scenario);
+  if (algorithms().at(args.algorithm)) refuse_beside(args, "--algorithm", is_one_scenario);
+  if (args.delta.is_given()) refuse_beside(args, "--from", is_one_scenario);
+  args.delta.check_usage(args.json);
   if (args.loads.size() > 1 && !args.planning.variance.empty())
     usage_error("--variance", "needs one load file");
   if (std::count(args.loads.begin(), args.loads.end(), "-") > 1) usage_error("LOADS", "names - twice");
-  if (args.budget.expert_bytes && !args.budget.memory_bytes)
-    usage_error("--expert-bytes", "needs --memory-budget");
+  if (args.budget.expert_bytes && !args.budget.memory_bytes && !args.delta.is_given()) {
+    usage_error("--expert-bytes", "needs --memory-budget or --from");
+  }
   if (is_same_file(args.output, args.json)) usage_error("--json", "names the same file as -o");
   for (const std::string& loads : args.loads) {
     if (would_replace(args.output, loads)) usage_error("-o", "names a file that is read");
@@ -124,13 +133,6 @@ Result<std::vector<LoadMatrix>> read_scenarios(const PlanArguments& args) {
   }
   return sampled;
 }
-
-/// What the command writes.
-struct PlanOutput {
-  Placement placement;
-  nlohmann::ordered_json document;
-  std::string text;
-};
 
 /// `work` and the milliseconds it took.
 template <class Work>
@@ -217,6 +219,19 @@ Status write(const PlanArguments& args, const PlanOutput& output) {
   return {};
 }
 
+/// The error names the file.
+Result<PlanOutput> make_output(const PlanArguments& args, std::span<const LoadMatrix> scenarios,
+                               const Topology& topology, Executor& executor) {
+  const LoadMatrix& loads = scenarios.front();
+  if (args.delta.is_given()) {
+    return plan_from(args.delta, {loads, topology, args.planning.plan, args.budget.expert_bytes}, executor);
+  }
+  Result<PlanOutput> output = args.budget.slots() ? plan_total(args, loads, topology, executor)
+                                                  : plan_widths(args, scenarios, topology, executor);
+  if (!output) output.error().message = fmt::format("{}: {}", args.loads[0], output.error().message);
+  return output;
+}
+
 Outcome run_plan(const PlanArguments& args) {
   check_usage(args);
   Result<std::vector<LoadMatrix>> scenarios = read_scenarios(args);
@@ -225,12 +240,8 @@ Outcome run_plan(const PlanArguments& args) {
   const Topology topology = args.cluster.make_topology(slots);
   args.planning.check(scenarios->size(), scenarios->front().num_experts(), topology);
   TbbExecutor executor(args.planning.threads);
-  Result<PlanOutput> output = args.budget.slots() ? plan_total(args, scenarios->front(), topology, executor)
-                                                  : plan_widths(args, *scenarios, topology, executor);
-  if (!output) {
-    output.error().message = fmt::format("{}: {}", args.loads[0], output.error().message);
-    return failure(std::move(output));
-  }
+  Result<PlanOutput> output = make_output(args, *scenarios, topology, executor);
+  if (!output) return failure(std::move(output));
   if (Status written = write(args, *output); !written) return failure(std::move(written));
   return ExitStatus::ok;
 }
@@ -250,6 +261,7 @@ CLI::App* add_plan_command(CLI::App& app, Outcome& outcome) {
   verb->get_option("--ranks")->required();
   args->cluster.add_rank_options_to(*verb);
   args->budget.add_to(*verb);
+  args->delta.add_to(*verb);
   args->planning.add_to(*verb);
   verb->add_option(
           "--algorithm", args->algorithm,

@@ -2,17 +2,17 @@
 #include <trimtab/core/assert.hpp>
 #include <trimtab/plan/align.hpp>
 
+#include "plan/align_rank.hpp"
+
 #include <algorithm>
+#include <vector>
 
 namespace trimtab {
-namespace {
 
-/// `row` holds what comes to one rank and ends in the order that leaves most slots as they are in `current`.
-/// A slot that is vacant before and after counts as left.
 void align_rank(std::span<const ExpertId> current, std::span<ExpertId> row) {
   std::vector<ExpertId> coming(row.begin(), row.end());
   std::vector<bool> is_kept(row.size(), false);
-  for (std::size_t s = 0; s < row.size(); ++s) {
+  for (std::size_t s = 0; s < std::min(row.size(), current.size()); ++s) {
     const auto found = std::find(coming.begin(), coming.end(), current[s]);
     if (found == coming.end()) continue;
     coming.erase(found);
@@ -24,8 +24,6 @@ void align_rank(std::span<const ExpertId> current, std::span<ExpertId> row) {
     if (!is_kept[s]) row[s] = *next++;
   }
 }
-
-}  // namespace
 
 Placement align_slots(const Placement& current, const Placement& next, const Topology& topology) {
   TRIMTAB_ASSERT(current.num_layers() == next.num_layers() && current.num_slots() == next.num_slots() &&
