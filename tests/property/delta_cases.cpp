@@ -56,8 +56,8 @@ DeltaOptions draw_options() {
 
 DrawnDelta draw_delta(const CaseLimits& limits) {
   PlanCase plan = draw_case(limits);
-  if (plan.options.locality == Locality::group_spill) plan.options.locality = Locality::none;
-  plan.options.shares = ShareMode::even;
+  const Locality locality = plan.options.locality;
+  RC_PRE(locality == Locality::automatic || locality == Locality::none || locality == Locality::group_strict);
   DeltaOptions delta = draw_options();
   const std::int32_t num_experts = plan.loads.num_experts();
   const bool has_room = plan.topology.num_slots() >= num_experts;
