@@ -128,13 +128,15 @@ void register_case(Case given) {
 
 void register_drift(const Shape& shape, const char* drift_name, double drift) {
   const LoadMatrix before = test::lognormal_loads(shape.loads, 0.5, 7);
+  PlanOptions options;
+  options.num_groups = shape.groups;
   DeltaOptions delta;
   delta.within = 0.01;
   register_case({.name = std::string(shape.name) + ",drift:" + drift_name,
                  .before = before,
                  .after = test::drifted_loads(before, drift, 8),
                  .topology = Topology::make_uniform(shape.ranks, shape.nodes, shape.slots).value(),
-                 .options = {.num_groups = shape.groups},
+                 .options = options,
                  .delta = delta});
 }
 
@@ -142,6 +144,8 @@ void register_recorded() {
   const auto before = test::recorded_file("deepseek-v3_prefill_in1024.json");
   const auto after = test::recorded_file("deepseek-v3_decode_in1000out1000.json");
   if (!before || !after) return;
+  PlanOptions anywhere;
+  anywhere.locality = Locality::none;
   for (std::int32_t moves : {8, 16, 32, 64}) {
     DeltaOptions delta;
     delta.max_moves = moves;
@@ -149,7 +153,7 @@ void register_recorded() {
                    .before = *before,
                    .after = *after,
                    .topology = Topology::make_uniform(32, 4, 288).value(),
-                   .options = {.locality = Locality::none},
+                   .options = anywhere,
                    .delta = delta});
   }
 }
