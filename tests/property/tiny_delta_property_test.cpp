@@ -110,7 +110,8 @@ RC_GTEST_PROP(TinyDelta, LiesBetweenTheFewestMovesAndTheBound, ()) {
   SerialExecutor executor;
   const auto made = plan_delta(drawn.plan.loads, drawn.current, drawn.plan.topology, drawn.plan.options,
                                drawn.delta, executor);
-  RC_PRE(made.has_value() && !made->plan.layers[0].is_dense);
+  const bool has_load = made.has_value() && !made->plan.layers[0].is_dense;
+  RC_PRE(has_load);
   const LayerDelta& delta = made->layers[0];
   const std::int32_t fewest = fewest_moves(drawn, *made);
   RC_CLASSIFY(delta.counts.moves == fewest, "fewest moves");
