@@ -99,14 +99,21 @@ class Connector {
       if (row_.is_linked(slot)) continue;
       const double pressure = row_.pressure_after(spare, {rank, slot});
       found.push_back({std::max(0.0, pressure - limit_), unevenness, pressure, spare, {rank, slot}});
+      if (found.size() == 2 * tries_per_merge) keep_best(found);
     }
+  }
+
+  /// No more are tried, and all of them would be spare copies times slots.
+  static void keep_best(std::vector<Candidate>& found) {
+    const std::size_t tries = std::min(found.size(), tries_per_merge);
+    std::partial_sort(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(tries), found.end());
+    found.erase(found.begin() + static_cast<std::ptrdiff_t>(tries), found.end());
   }
 
   template <class IsWanted>
   bool try_best(std::vector<Candidate>& found, IsWanted is_wanted) {
-    const std::size_t tries = std::min(found.size(), tries_per_merge);
-    std::partial_sort(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(tries), found.end());
-    for (std::size_t i = 0; i < tries; ++i) {
+    keep_best(found);
+    for (std::size_t i = 0; i < found.size(); ++i) {
       const std::size_t mark = row_.num_swaps();
       row_.swap(found[i].leaves, found[i].enters);
       if (lower_to(limit_, swaps_to_settle) && is_wanted()) return true;

@@ -69,34 +69,34 @@ LayerReport LayerPlanner::plan(LayerId layer, std::span<const LayerLoads> scenar
   } else if (report.is_dense) {
     plan_one(scenarios.front(), part_maker_.make(scenarios.front()), row);
   } else {
-    Parts parts = under[0].parts;
-    if (under.size() == 1) {
-      plan_one(under[0].loads, parts, row);
-    } else {
-      parts = plan_several(under, row);
-    }
-    if (options_.shares == ShareMode::exact) connect(under, row);
-    report.imbalance_before = imbalance_of(under, identity_);
-    report.imbalance = imbalance_of(under, row);
-    const bool may_keep = options_.shares == ShareMode::even;
-    if (may_keep && report.imbalance_before < report.imbalance && keep_identity(row)) {
-      report.imbalance = report.imbalance_before;
-    }
-    report.imbalance = std::max(1.0, report.imbalance);
-    for (const Scenario& scenario : under) {
-      if (options_.locality != Locality::group_spill) break;
-      report.spill = std::max(report.spill, spilled_share(scenario.loads, row, parts.home, topology_));
-    }
-    if (under.size() == 1 && options_.effort != Effort::fast &&
-        report.imbalance > bound_of(under) * near_enough) {
-      Scenario& only = under.front();
-      only.parts.bound = part_maker_.sharpen(only.loads, only.parts.bound, report.imbalance * only.mean);
-    }
-    // The bound sums loads in another order than the ranks do; where it is met, rounding must not exceed it.
-    report.bound = std::clamp(bound_of(under), 1.0, report.imbalance);
+    plan_loaded(under, row, report);
   }
   report.duplicates_on_rank = count_duplicates(row, topology_);
   return report;
+}
+
+void LayerPlanner::plan_loaded(std::span<Scenario> under, std::span<ExpertId> row,
+                               LayerReport& report) const {
+  const Parts parts = under.size() == 1 ? plan_single(under.front(), row) : plan_several(under, row);
+  if (options_.shares == ShareMode::exact) connect(under, row);
+  report.imbalance_before = imbalance_of(under, identity_);
+  report.imbalance = imbalance_of(under, row);
+  const bool may_keep = options_.shares == ShareMode::even && report.imbalance_before < report.imbalance;
+  if (may_keep && keep_identity(row)) report.imbalance = report.imbalance_before;
+  report.imbalance = std::max(1.0, report.imbalance);
+  for (const Scenario& scenario : under) {
+    if (options_.locality != Locality::group_spill) break;
+    report.spill = std::max(report.spill, spilled_share(scenario.loads, row, parts.home, topology_));
+  }
+  if (under.size() == 1) sharpen_bound(under.front(), report.imbalance);
+  // The bound sums loads in another order than the ranks do; where it is met, rounding must not exceed it.
+  report.bound = std::clamp(bound_of(under), 1.0, report.imbalance);
+}
+
+void LayerPlanner::sharpen_bound(Scenario& scenario, double imbalance) const {
+  double& bound = scenario.parts.bound;
+  if (options_.effort == Effort::fast || imbalance * scenario.mean <= bound * near_enough) return;
+  bound = part_maker_.sharpen(scenario.loads, bound, imbalance * scenario.mean);
 }
 
 std::vector<LayerPlanner::Scenario> LayerPlanner::loaded(std::span<const LayerLoads> scenarios) const {
@@ -120,6 +120,11 @@ void LayerPlanner::plan_one(LayerLoads loads, const Parts& parts, std::span<Expe
   LoadView view{Packing(loads, topology_, row), parts.bound, 1.0};
   search(std::span(&view, 1), parts);
   std::copy(view.packing.row().begin(), view.packing.row().end(), row.begin());
+}
+
+Parts LayerPlanner::plan_single(const Scenario& scenario, std::span<ExpertId> row) const {
+  plan_one(scenario.loads, scenario.parts, row);
+  return scenario.parts;
 }
 
 std::vector<double> LayerPlanner::common_loads(std::span<const Scenario> scenarios) const {

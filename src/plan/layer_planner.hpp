@@ -34,7 +34,10 @@ class LayerPlanner {
   [[nodiscard]] std::vector<Scenario> loaded(std::span<const LayerLoads> scenarios) const;
   /// `parts` are those of `loads`.
   void plan_one(LayerLoads loads, const Parts& parts, std::span<ExpertId> row) const;
+  /// Fills `row` and all of `report` but the duplicates. Precondition: at least one scenario.
+  void plan_loaded(std::span<Scenario> under, std::span<ExpertId> row, LayerReport& report) const;
   /// @return the parts that the plan was made in
+  Parts plan_single(const Scenario& scenario, std::span<ExpertId> row) const;
   Parts plan_several(std::span<const Scenario> scenarios, std::span<ExpertId> row) const;
   /// The weighted mean of the scenarios, each in units of its mean.
   [[nodiscard]] std::vector<double> common_loads(std::span<const Scenario> scenarios) const;
@@ -48,6 +51,8 @@ class LayerPlanner {
   void connect(std::span<const Scenario> scenarios, std::span<ExpertId> row) const;
   /// Puts the identity into `row` unless the locality or I2 forbids it.
   [[nodiscard]] bool keep_identity(std::span<ExpertId> row) const;
+  /// Where `imbalance` is not near the bound of the scenario, looks for a higher one.
+  void sharpen_bound(Scenario& scenario, double imbalance) const;
   /// As the objective has it; > 0.
   [[nodiscard]] double imbalance_of(std::span<const Scenario> scenarios, Row row) const;
   [[nodiscard]] double bound_of(std::span<const Scenario> scenarios) const;
