@@ -18,7 +18,7 @@ namespace {
 /// Where improvement ends: above what no placement can beat by a fraction of the noise of any batch.
 constexpr double good_enough = 1.0 + 3e-4;
 /// Above it a layer is searched by default: swaps alone did not come near the bound.
-constexpr double near_enough = 1.0 + 2e-3;
+constexpr double near_enough = 1.0 + 3e-3;
 constexpr std::size_t swaps_per_rank = 4;
 /// What a connected replica graph may cost of the even balance.
 constexpr double connecting_costs = 1.0 + 5e-3;
