@@ -20,6 +20,7 @@ constexpr double good_enough = 1.0 + 3e-4;
 /// Above it a layer is searched by default: swaps alone did not come near the bound.
 constexpr double near_enough = 1.0 + 3e-3;
 constexpr std::size_t swaps_per_rank = 4;
+constexpr std::size_t touch_up_swaps = 2;
 /// What a connected replica graph may cost of the even balance.
 constexpr double connecting_costs = 1.0 + 5e-3;
 
@@ -115,10 +116,16 @@ std::vector<LayerPlanner::Scenario> LayerPlanner::loaded(std::span<const LayerLo
 
 void LayerPlanner::plan_one(LayerLoads loads, const Parts& parts, std::span<ExpertId> row) const {
   std::fill(row.begin(), row.end(), no_expert);
-  for (const Part& part : parts.parts) fill(loads, part, parts.bound, row);
-  if (options_.effort == Effort::fast || is_zero(loads)) return;
+  bool was_held_back = false;
+  for (const Part& part : parts.parts) was_held_back |= fill(loads, part, parts.bound, row);
+  const bool is_fast = options_.effort == Effort::fast;
+  if (is_zero(loads) || (is_fast && !was_held_back)) return;
   LoadView view{Packing(loads, topology_, row), parts.bound, 1.0};
-  search(std::span(&view, 1), parts);
+  if (is_fast) {
+    touch_up(view, parts);
+  } else {
+    search(std::span(&view, 1), parts);
+  }
   std::copy(view.packing.row().begin(), view.packing.row().end(), row.begin());
 }
 
@@ -168,7 +175,7 @@ std::vector<LoadView> LayerPlanner::views_of(std::span<const Scenario> scenarios
   return views;
 }
 
-void LayerPlanner::fill(LayerLoads loads, const Part& part, double bound, std::span<ExpertId> row) const {
+bool LayerPlanner::fill(LayerLoads loads, const Part& part, double bound, std::span<ExpertId> row) const {
   const Region& region = part.region;
   std::vector<std::int32_t> distinct = part.counts;
   if (options_.effort != Effort::fast && has_pairs(region, topology_) && !is_zero(loads)) {
@@ -179,11 +186,19 @@ void LayerPlanner::fill(LayerLoads loads, const Part& part, double bound, std::s
   std::vector<Duplicate> duplicates;
   if (!options_.allow_vacant) duplicates = force_duplicates(loads, region, topology_, counts);
   RankContents contents(loads, counts, topology_);
-  pack_heaviest_first(contents, region, distinct);
+  const bool was_held_back = pack_heaviest_first(contents, region, distinct);
   for (const Duplicate& duplicate : duplicates) contents.add(duplicate.rank, duplicate.expert);
   for (Rank rank : region.ranks) {
     const auto held = contents.on(rank);
     std::copy(held.begin(), held.end(), row.begin() + topology_.slots_of(rank).first().value());
+  }
+  return was_held_back;
+}
+
+// Keeping copies apart may cost a little against packing without that; a swap or two make up for it.
+void LayerPlanner::touch_up(LoadView& view, const Parts& parts) const {
+  for (const Part& part : parts.parts) {
+    improve_by_swaps(view.packing, part.region, view.target, touch_up_swaps);
   }
 }
 

@@ -43,7 +43,10 @@ class LayerPlanner {
   [[nodiscard]] std::vector<double> common_loads(std::span<const Scenario> scenarios) const;
 
   /// Replicas of one region onto its ranks, heaviest first; writes only their slots.
-  void fill(LayerLoads loads, const Part& part, double bound, std::span<ExpertId> row) const;
+  /// @return whether keeping copies apart held the packing back
+  bool fill(LayerLoads loads, const Part& part, double bound, std::span<ExpertId> row) const;
+  /// A swap or two, for what keeping copies apart has cost.
+  void touch_up(LoadView& view, const Parts& parts) const;
   void search(std::span<LoadView> views, const Parts& parts) const;
   [[nodiscard]] std::vector<LoadView> views_of(std::span<const Scenario> scenarios, Row row) const;
 

@@ -70,17 +70,24 @@ class HeaviestFirst {
   /// A rank that got a copy is not on offer for the next one.
   void place(ExpertId expert, std::int32_t copies) {
     taken_.clear();
+    double least_taken = std::numeric_limits<double>::infinity();
     for (std::int32_t placed = 0; placed < copies; ++placed) {
       if (lightest_.empty()) {
         make_room_by_chain(contents_, region_, expert);
+        was_held_back_ = true;
         continue;
       }
       taken_.push_back(lightest_.get());
-      contents_.add(region_.ranks[taken_.back()], expert);
+      const Rank rank = region_.ranks[taken_.back()];
+      was_held_back_ = was_held_back_ || least_taken < contents_.pressure(rank);
+      contents_.add(rank, expert);
+      if (contents_.has_room(rank)) least_taken = std::min(least_taken, contents_.pressure(rank));
       if (copies > 1) lightest_.withdraw(taken_.back());
     }
     for (std::size_t i : taken_) offer(i);
   }
+
+  [[nodiscard]] bool was_held_back() const noexcept { return was_held_back_; }
 
  private:
   void offer(std::size_t i) {
@@ -96,15 +103,17 @@ class HeaviestFirst {
   const Region& region_;
   LightestRank lightest_;
   std::vector<std::size_t> taken_;
+  bool was_held_back_ = false;
 };
 
 }  // namespace
 
-void pack_heaviest_first(RankContents& contents, const Region& region, std::span<const std::int32_t> counts) {
+bool pack_heaviest_first(RankContents& contents, const Region& region, std::span<const std::int32_t> counts) {
   HeaviestFirst packer(contents, region);
   for (const Weighed& next : heaviest_first(contents, region)) {
     packer.place(next.expert, counts[next.expert.index()]);
   }
+  return packer.was_held_back();
 }
 
 }  // namespace trimtab

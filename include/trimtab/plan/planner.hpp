@@ -30,7 +30,7 @@ enum class Locality : std::uint8_t {
 /// How much work a layer may get. Each is a fixed number of steps, so the plan does not depend on the
 /// machine.
 enum class Effort : std::uint8_t {
-  fast,      ///< Counts and heaviest first, in one pass.
+  fast,      ///< Counts and heaviest first in one pass, two swaps where copies got in each other's way.
   standard,  ///< "default": swaps, and where a layer is not near its bound a search of counts and places.
   thorough,  ///< The same search for every layer above its bound, and ten times longer.
 };

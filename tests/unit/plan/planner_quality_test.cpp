@@ -3,6 +3,7 @@
 // How even plans are at the size of a real service: 58 sparse layers of 256 experts, 288 slots on 32 ranks.
 // On generated loads always; on recorded ones where TRIMTAB_LOADS_DIR names a folder of
 // `{"logical_count": [layers][experts]}` files.
+#include <trimtab/plan/compat.hpp>
 #include <trimtab/plan/planner.hpp>
 #include <trimtab/plan/replica_graph.hpp>
 
@@ -116,6 +117,28 @@ TEST(PlanQuality, SearchesCountsWhereLoadsAreSteep) {
 }
 
 // For the exact split every rank can pass load to every other, at the same even balance.
+// One pass that keeps copies apart is no worse than one that does not.
+TEST(PlanQuality, FastIsNeverAbovePlainHeaps) {
+  struct Size {
+    std::int32_t experts, slots, ranks;
+  };
+  SerialExecutor executor;
+  for (const Size& size : {Size{256, 288, 32}, Size{256, 288, 144}, Size{384, 448, 64}, Size{128, 160, 32}}) {
+    const auto topology = Topology::make_uniform(size.ranks, 1, size.slots).value();
+    for (const auto& loads :
+         {lognormal_loads({8, size.experts}, 0.25, 3), lognormal_loads({8, size.experts}, 1.0, 3),
+          zipf_loads({8, size.experts}, 1.2, 3)}) {
+      const Plan fast = plan_of(loads, topology, {.effort = Effort::fast});
+      const Plan heaps = plan_like(CompatPlanner::trtllm, loads, topology, {}, executor).value();
+      for (std::size_t i = 0; i < fast.layers.size(); ++i) {
+        EXPECT_LE(fast.layers[i].imbalance, heaps.layers[i].imbalance * (1.0 + 1e-9))
+            << size.slots << " " << i;
+        EXPECT_EQ(fast.layers[i].duplicates_on_rank, 0);
+      }
+    }
+  }
+}
+
 TEST(PlanQuality, ConnectsAllRanksForTheExactSplit) {
   const auto topology = Topology::make_uniform(32, 4, 288).value();
   const auto loads = outlier_loads({16, 256}, 0.6, 1);
