@@ -54,7 +54,8 @@ class Refutation {
  private:
   void add_choices(double load) {
     const auto fewest = std::max(1.0, std::ceil(load * (1.0 - margin)));
-    for (double copies = fewest; copies < fewest + counts_looked_at; ++copies) {
+    for (std::int32_t more = 0; more < counts_looked_at; ++more) {
+      const double copies = fewest + more;
       const double bin = std::ceil(load / copies * num_bins * (1.0 - margin)) - 1.0;
       choices_.push_back({copies, load, static_cast<std::size_t>(std::clamp(bin, 0.0, num_bins - 1.0))});
     }

@@ -85,10 +85,11 @@ class SwapImprover {
     std::size_t lighter = 0;  // first of theirs that is lighter than the ideal partner
     for (const Replica& leaves : on(fullest)) {
       while (lighter < theirs.size() && theirs[lighter].share >= leaves.share - ideal) ++lighter;
-      for (std::size_t i = lighter; i-- > 0 && !consider(fullest, other, leaves, theirs[i], best);) continue;
-      for (std::size_t i = lighter; i < theirs.size() && !consider(fullest, other, leaves, theirs[i], best);
-           ++i) {
-        continue;
+      for (std::size_t i = lighter; i-- > 0;) {
+        if (consider(fullest, other, leaves, theirs[i], best)) break;
+      }
+      for (std::size_t i = lighter; i < theirs.size(); ++i) {
+        if (consider(fullest, other, leaves, theirs[i], best)) break;
       }
     }
   }

@@ -9,8 +9,6 @@
 namespace trimtab::test {
 namespace {
 
-using ::testing::ElementsAre;
-
 std::vector<ExpertId> experts(std::initializer_list<std::int32_t> values) {
   std::vector<ExpertId> made;
   for (std::int32_t value : values) made.push_back(ExpertId{value});
