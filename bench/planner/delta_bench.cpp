@@ -17,7 +17,7 @@
 #include "plan/relabel.hpp"
 #include "support/drifting_loads.hpp"
 #include "support/generated_loads.hpp"
-#include "support/recorded_file.hpp"
+#include "support/recorded_loads.hpp"
 
 namespace trimtab {
 namespace {

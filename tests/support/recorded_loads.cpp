@@ -31,4 +31,11 @@ LoadMatrix read_loads(const std::filesystem::path& file) {
   return loads_of(shape, std::move(values));
 }
 
+std::optional<LoadMatrix> recorded_file(std::string_view name) {
+  for (const auto& file : recorded_loads(name)) {
+    if (file.filename() == name) return read_loads(file);
+  }
+  return std::nullopt;
+}
+
 }  // namespace trimtab::test

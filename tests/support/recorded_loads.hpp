@@ -4,6 +4,7 @@
 #include <trimtab/core/load_matrix.hpp>
 
 #include <filesystem>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -15,5 +16,8 @@ namespace trimtab::test {
 
 /// Stops the test program where the file is not of that form.
 [[nodiscard]] LoadMatrix read_loads(const std::filesystem::path& file);
+
+/// The loads of one of those files; nothing where there is none of that name.
+[[nodiscard]] std::optional<LoadMatrix> recorded_file(std::string_view name);
 
 }  // namespace trimtab::test

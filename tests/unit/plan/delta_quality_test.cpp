@@ -9,7 +9,7 @@
 #include "support/generated_loads.hpp"
 #include "support/placements.hpp"
 #include "support/plan_checks.hpp"
-#include "support/recorded_file.hpp"
+#include "support/recorded_loads.hpp"
 
 namespace trimtab::test {
 namespace {

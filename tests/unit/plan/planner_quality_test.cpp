@@ -117,6 +117,25 @@ TEST(PlanQuality, SearchesCountsWhereLoadsAreSteep) {
 }
 
 // For the exact split every rank can pass load to every other, at the same even balance.
+// The mean says little where ranks have two slots: the report uses the sharper bound.
+TEST(PlanQuality, BoundsTwoSlotsPerRankAboveTheMean) {
+  const auto loads = zipf_loads({2, 256}, 0.8, 1);
+  const auto topology = Topology::make_uniform(144, 1, 288).value();
+  const Plan one_pass = plan_of(loads, topology, {.effort = Effort::fast});  // without it
+  for (const LayerReport& report : plan_of(loads, topology).layers) {
+    EXPECT_GE(report.bound, one_pass.layers[report.layer.index()].bound + 0.05);
+  }
+}
+
+// Without a limit to keep, spilling still has a price: what serves no balance stays at home.
+TEST(PlanQuality, SpillsNoMoreThanHelps) {
+  const auto topology = Topology::make_uniform(32, 4, 288).value();
+  const Plan plan = plan_of(outlier_loads({4, 256}, 0.6, 1), topology,
+                            {.locality = Locality::group_spill, .num_groups = 8, .spill = 1.0});
+  EXPECT_LE(summarise(plan).mean, 1.01);
+  for (const LayerReport& report : plan.layers) EXPECT_LE(report.spill, 0.4);
+}
+
 // One pass that keeps copies apart is no worse than one that does not.
 TEST(PlanQuality, FastIsNeverAbovePlainHeaps) {
   struct Size {
