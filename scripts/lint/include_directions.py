@@ -16,10 +16,10 @@ BELOW = {
     "split": {"core"},
     "plan": {"core", "split"},
     "record": {"core"},
-    "route": {"core"},
+    "route": {"core", "split"},
     "transport": {"core"},
     "weights": {"core"},
-    "migrate": {"core", "route", "transport", "weights"},
+    "migrate": {"core", "split", "route", "transport", "weights"},
     "balance": {"core", "split", "plan", "record", "route", "transport", "weights", "migrate"},
 }
 LIBRARY = set(BELOW)
