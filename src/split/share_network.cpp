@@ -137,10 +137,10 @@ ShareNetwork make_share_network(std::span<const ExpertId> row, std::int32_t num_
   for (SlotId slot : ids<SlotId>(row.size())) {
     if (row[slot.index()] == no_expert || !topology.is_alive(slot)) network.silent_slots.push_back(slot);
   }
-  for (Rank rank : ids<Rank>(topology.num_ranks())) {
-    if (topology.is_alive(rank) && network.edges_at.of(rank).empty()) network.lone_ranks.push_back(rank);
-  }
   add_components(network);
+  for (Rank rank : ids<Rank>(topology.num_ranks())) {
+    if (topology.is_alive(rank) && network.edges_at.of(rank).empty()) network.order.push_back(rank);
+  }
   return network;
 }
 

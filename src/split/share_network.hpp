@@ -31,8 +31,7 @@ struct Grouped {
 
 /// Where the load of each expert of one layer can go. Several slots of an expert on a rank count as one.
 struct ShareNetwork {
-  std::vector<double> speeds;    ///< By rank.
-  std::vector<Rank> lone_ranks;  ///< Live ranks without shared experts.
+  std::vector<double> speeds;  ///< By rank.
 
   // Experts that live on one rank: their load is fixed.
   Grouped<Rank, ExpertId> fixed_experts;
@@ -55,12 +54,15 @@ struct ShareNetwork {
   std::vector<std::vector<SlotId>> stacks;  ///< All slots of an expert on a rank, where there are several.
   std::vector<SlotId> silent_slots;         ///< Vacant, or of a dead rank.
 
-  // Ranks with edges, component after component; in each a spanning tree, breadth first from its first rank.
+  // Live ranks: those with edges, component after component, in each a spanning tree, breadth first from its
+  // first rank; then those without.
   std::vector<Rank> order;
-  std::vector<std::int32_t> first_of_component;  ///< Into `order`, and the total at the end.
-  std::vector<EdgeId>
-      up;  ///< By rank: its edge of the expert that joins it to its parent; `no_edge` at a root.
-  std::vector<EdgeId> down;  ///< By rank: the parent's edge of that expert.
+  std::vector<std::int32_t>
+      first_of_component;  ///< Into `order`; at the end, where ranks without edges begin.
+  // By rank: its edge of the expert that joins it to its parent, and the parent's of that expert; none at a
+  // root.
+  std::vector<EdgeId> up;
+  std::vector<EdgeId> down;
 
   [[nodiscard]] IdRange<EdgeId> edges_of(SharedId id) const noexcept {
     return {first_edge[id.index()], first_edge[id.index() + 1]};
