@@ -39,10 +39,9 @@ void TightSearch::add_reachable(double least_pressure, const ShareFlow<std::int6
     if (pressure(rank, flow) >= least_pressure) add(rank);
   }
   for (; next < ranks_.size(); ++next) {
-    for (EdgeId own : network_.edges_at.of(ranks_[next])) {
-      if (flow.on_edge[own.index()] == 0) continue;
-      for (EdgeId other : network_.edges_of(network_.shared_of[own.index()]))
-        add(network_.rank_of[other.index()]);
+    for (const Inlet& inlet : network_.inlets.of(ranks_[next])) {
+      if (flow.on_edge[inlet.edge.index()] == 0) continue;
+      for (EdgeId other : network_.edges_of(inlet.shared)) add(network_.rank_of[other.index()]);
     }
   }
 }
@@ -104,8 +103,9 @@ bool TightSearch::shrink(const ShareFlow<std::int64_t>& flow) {
   double most = 1.0;  // no edge can carry more than all that is above
   for (Rank rank : ranks_) most += std::abs(excess_.load[rank.index()]);
   for (Rank rank : ranks_) {
-    for (EdgeId edge : network_.edges_at.of(rank)) {
-      excess_.on_edge[edge.index()] = std::min(static_cast<double>(flow.on_edge[edge.index()]), most);
+    for (const Inlet& inlet : network_.inlets.of(rank)) {
+      excess_.on_edge[inlet.edge.index()] =
+          std::min(static_cast<double>(flow.on_edge[inlet.edge.index()]), most);
     }
   }
   sweep_trees<double>(network_, ranks_, region_of_, excess_);
