@@ -244,13 +244,7 @@ void SplitSolver::State::write(std::span<const std::int64_t> loads,
     assignments[network.edge_slots[i].index()] = flow.on_edge[i];
   }
   for (const auto& stack : network.stacks) {
-    std::int64_t left = assignments[stack.front().index()];
-    auto slots = static_cast<std::int64_t>(stack.size());
-    for (SlotId slot : stack) {
-      assignments[slot.index()] = (left + slots - 1) / slots;
-      left -= assignments[slot.index()];
-      --slots;
-    }
+    divide_evenly(assignments[stack.front().index()], stack, assignments);
   }
 }
 
