@@ -42,10 +42,16 @@ Status check(const LoadMatrix& loads, const Placement& placement, const Topology
   return check_live(placement, topology);
 }
 
-/// Loads in whole units, and how many units an assignment has.
+/// Loads in whole units of 2^-exponent assignments.
 struct WholeLoads {
   std::vector<std::int64_t> loads;
-  double per_assignment = 1.0;
+  int exponent = 0;
+
+  [[nodiscard]] double in_assignments(double units) const { return std::ldexp(units, -exponent); }
+  [[nodiscard]] std::int64_t in_units(std::int64_t assignments) const {
+    const double units = std::ceil(std::ldexp(static_cast<double>(assignments), exponent));
+    return static_cast<std::int64_t>(std::min(units, static_cast<double>(max_split_total)));
+  }
 };
 
 WholeLoads make_whole(std::span<const double> loads, double total) {
@@ -53,9 +59,9 @@ WholeLoads make_whole(std::span<const double> loads, double total) {
       std::all_of(loads.begin(), loads.end(), [](double load) { return load == std::floor(load); });
   WholeLoads whole;
   if (!are_whole || total > static_cast<double>(max_split_total)) {
-    whole.per_assignment = std::ldexp(1.0, std::min(scaled_exponent - std::ilogb(total), 1000));
+    whole.exponent = scaled_exponent - std::ilogb(total);
   }
-  for (double load : loads) whole.loads.push_back(std::llround(load * whole.per_assignment));
+  for (double load : loads) whole.loads.push_back(std::llround(std::ldexp(load, whole.exponent)));
   return whole;
 }
 
@@ -97,15 +103,14 @@ void Splitting::solve(std::span<const ExpertId> row, LayerSplit& report) {
   // Sizes, live slots and loads were checked, so nothing here fails.
   SplitSolver solver = SplitSolver::make(row, placement.num_experts(), topology).value();
   const SplitResult result = solver.solve(whole.loads, own).value();
-  report.optimum = result.optimum / whole.per_assignment;
-  report.max_pressure = result.max_pressure / whole.per_assignment;
+  report.optimum = whole.in_assignments(result.optimum);
+  report.max_pressure = whole.in_assignments(result.max_pressure);
   report.tight_ranks.assign(result.tight_ranks.begin(), result.tight_ranks.end());
   report.tight_experts.assign(result.tight_experts.begin(), result.tight_experts.end());
   if (options.min_assignments > 1) {
-    const auto least = std::ceil(static_cast<double>(options.min_assignments) * whole.per_assignment);
     const CoarseSplit coarse =
-        raise_smallest_shares(row, whole.loads, topology, static_cast<std::int64_t>(least), own);
-    report.max_pressure = coarse.max_pressure / whole.per_assignment;
+        raise_smallest_shares(row, whole.loads, topology, whole.in_units(options.min_assignments), own);
+    report.max_pressure = whole.in_assignments(coarse.max_pressure);
     report.num_given_up = coarse.num_given_up;
   }
   report_even(row, report);

@@ -172,7 +172,8 @@ TEST(SplitSolver, OptimumOfFractionalLoadsIsThatOfTheirSets) {
     SCOPED_TRACE(repeat);
     const SplitCase drawn = draw_split_case({.has_speeds = repeat % 2 == 0}, random);
     SplitSolver solver = solver_of(drawn);
-    const double unit = repeat % 5 == 0 ? 1.0 : std::uniform_real_distribution<double>(1e-9, 1e9)(random);
+    const double exponent = std::uniform_real_distribution<double>(-300.0, 300.0)(random);
+    const double unit = repeat % 5 == 0 ? 1.0 : std::pow(10.0, exponent);
     std::vector<double> loads;
     for (std::int64_t load : drawn.loads) loads.push_back(static_cast<double>(load) * unit);
     const double best = best_pressure(drawn) * unit;
