@@ -11,6 +11,7 @@ constexpr Rank no_rank{-1};
 Relief::Relief(const ShareNetwork& network)
     : network_(network), visits_(network.num_ranks()), seen_(network.shared.size(), 0) {
   queue_.reserve(network.num_ranks());
+  sources_.reserve(network.num_ranks());
 }
 
 template <class Number>
@@ -18,20 +19,23 @@ Relief::Outcome Relief::begin_round(std::span<const Rank> region, const ShareFlo
                                     Number tolerance) {
   round_ += 2;
   queue_.clear();
-  Outcome outcome;
+  sources_.clear();
+  num_above_ = 0;
   for (Rank rank : region) {
-    visits_[rank.index()].mark = round_;
+    Visit& visit = visits_[rank.index()];
     const Number surplus = flow.load[rank.index()] - flow.limit[rank.index()];
+    visit.mark = round_;
+    visit.is_above = surplus > tolerance;
+    num_above_ += visit.is_above ? 1 : 0;
     if (surplus < -tolerance) reach(rank, no_edge, no_edge, no_rank);
-    outcome.above = outcome.above || surplus > tolerance;
   }
-  outcome.below = !queue_.empty();
-  return outcome;
+  return {num_above_ > 0, !queue_.empty()};
 }
 
+/// As far as there are ranks above to be reached.
 template <class Number>
 void Relief::grow_forest(const ShareFlow<Number>& flow, Number tolerance) {
-  for (std::size_t i = 0; i < queue_.size(); ++i) {
+  for (std::size_t i = 0; i < queue_.size() && sources_.size() < num_above_; ++i) {
     const Rank to = queue_[i];
     for (const Inlet& inlet : network_.inlets.of(to)) {
       if (seen_[inlet.shared.index()] == round_) continue;
@@ -70,13 +74,9 @@ Relief::Outcome Relief::run(std::span<const Rank> region, ShareFlow<Number>& flo
   for (;;) {
     const Outcome outcome = begin_round(region, flow, tolerance);
     if (!outcome.above || !outcome.below) return outcome;
-    const std::size_t num_roots = queue_.size();
     grow_forest(flow, tolerance);
     bool moved = false;
-    for (Rank rank : std::span(queue_).subspan(num_roots)) {
-      if (flow.load[rank.index()] - flow.limit[rank.index()] <= tolerance) continue;
-      moved = push(rank, flow, tolerance) || moved;
-    }
+    for (Rank rank : sources_) moved = push(rank, flow, tolerance) || moved;
     if (!moved) return outcome;
   }
 }

@@ -73,6 +73,7 @@ class Relief {
     EdgeId own = no_edge;    ///< The edge that gives;
     EdgeId next = no_edge;   ///< and the one of the same expert that takes.
     Rank to{-1};             ///< The rank of `next`; -1 where a chain ends.
+    bool is_above = false;
   };
 
   template <class Number>
@@ -82,7 +83,9 @@ class Relief {
   template <class Number>
   bool push(Rank source, ShareFlow<Number>& flow, Number tolerance);
   void reach(Rank rank, EdgeId own, EdgeId next, Rank to) {
-    visits_[rank.index()] = {round_ + 1, own, next, to};
+    Visit& visit = visits_[rank.index()];
+    if (visit.is_above) sources_.push_back(rank);
+    visit = {round_ + 1, own, next, to, visit.is_above};
     queue_.push_back(rank);
   }
 
@@ -91,6 +94,8 @@ class Relief {
   std::vector<Visit> visits_;        ///< By Rank.
   std::vector<std::uint64_t> seen_;  ///< By SharedId: the round in which it was looked through.
   std::vector<Rank> queue_;          ///< Ranks reached, those below their limit first.
+  std::vector<Rank> sources_;        ///< Ranks reached that are above theirs.
+  std::size_t num_above_ = 0;
 };
 
 }  // namespace trimtab
