@@ -48,15 +48,15 @@ double Leveller::max_pressure(std::span<const Rank> ranks, const ShareFlow<std::
   return most;
 }
 
-/// Ranks that can reach none below. Keeps the order within both parts; returns where the second begins.
-std::int32_t Leveller::move_above_to_front(const Region& region) {
+/// Upper ranks. Keeps the order within both parts; returns where the second begins.
+std::int32_t Leveller::move_upper_to_front(const Region& region) {
   scratch_.clear();
   auto to = order_.begin() + region.begin;
   for (Rank rank : ranks_of(region)) {
-    if (relief_.can_reach_below(rank)) {
-      scratch_.push_back(rank);
-    } else {
+    if (relief_.is_upper(rank)) {
       *to++ = rank;
+    } else {
+      scratch_.push_back(rank);
     }
   }
   std::copy(scratch_.begin(), scratch_.end(), to);
@@ -71,8 +71,8 @@ bool Leveller::level(const Region& region, ShareFlow<std::int64_t>& flow) {
   for (Rank rank : ranks) total += flow.load[rank.index()];
   limits_.compute(ranks, total, flow.limit);
   sweep_trees<std::int64_t>(network_, ranks, region_of_, flow);
-  if (!relief_.run<std::int64_t>(ranks, flow, 0).above) return true;
-  const std::int32_t middle = move_above_to_front(region);
+  if (!relief_.run<std::int64_t>(ranks, flow, 0)) return true;
+  const std::int32_t middle = move_upper_to_front(region);
   add({middle, region.end, region.is_last});
   add({region.begin, middle, false});
   return false;

@@ -48,7 +48,7 @@ class Leveller {
   [[nodiscard]] bool level(const Region& region, ShareFlow<std::int64_t>& flow);
   [[nodiscard]] std::span<Rank> ranks_of(const Region& region);
   [[nodiscard]] double max_pressure(std::span<const Rank> ranks, const ShareFlow<std::int64_t>& flow) const;
-  [[nodiscard]] std::int32_t move_above_to_front(const Region& region);
+  [[nodiscard]] std::int32_t move_upper_to_front(const Region& region);
   void add(Region region);
 
   const ShareNetwork& network_;

@@ -117,11 +117,10 @@ bool TightSearch::shrink(const ShareFlow<std::int64_t>& flow) {
     }
   }
   sweep_trees<double>(network_, ranks_, region_of_, excess_);
-  if (!relief_.run<double>(ranks_, excess_, tolerance_).above) return false;
-  const auto is_kept = [&](Rank rank) { return !relief_.can_reach_below(rank); };
+  if (!relief_.run<double>(ranks_, excess_, tolerance_)) return false;
   std::size_t kept = 0;
   for (Rank rank : ranks_) {
-    if (is_kept(rank)) {
+    if (relief_.is_upper(rank)) {
       ranks_[kept++] = rank;
     } else {
       region_of_[rank.index()] = -1;
