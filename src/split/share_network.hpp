@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <trimtab/core/ids.hpp>
+#include <trimtab/core/topology.hpp>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace trimtab {
+
+/// A shared expert on one of the live ranks that hold it.
+using EdgeId = StrongId<struct EdgeTag, std::int32_t>;
+inline constexpr EdgeId no_edge{-1};
+
+/// An expert with live slots on several ranks, numbered in the order of experts.
+using SharedId = StrongId<struct SharedTag, std::int32_t>;
+
+/// Lists of `Item`, one for each `Key`, end to end.
+template <class Key, class Item>
+struct Grouped {
+  std::vector<std::int32_t> first;  ///< By key, and the total at the end.
+  std::vector<Item> items;
+
+  [[nodiscard]] std::span<const Item> of(Key key) const noexcept {
+    const auto begin = static_cast<std::size_t>(first[key.index()]);
+    return {items.data() + begin, static_cast<std::size_t>(first[key.index() + 1]) - begin};
+  }
+};
+
+/// Where the load of each expert of one layer can go. Several slots of an expert on a rank count as one.
+struct ShareNetwork {
+  std::vector<double> speeds;    ///< By rank.
+  std::vector<Rank> lone_ranks;  ///< Live ranks without shared experts.
+
+  // Experts that live on one rank: their load is fixed.
+  Grouped<Rank, ExpertId> fixed_experts;
+  std::vector<SlotId> fixed_slots;  ///< Beside `fixed_experts.items`: the lowest slot there.
+
+  // Shared experts. The edges of one are consecutive, in the order of ranks.
+  std::vector<ExpertId> shared;
+  std::vector<EdgeId> first_edge;  ///< By SharedId, and the total at the end.
+  std::vector<Rank> rank_of;       ///< By EdgeId.
+  std::vector<SharedId> shared_of;
+  std::vector<SlotId> edge_slots;       ///< The lowest slot there.
+  std::vector<std::int32_t> num_slots;  ///< Slots there; by EdgeId.
+  Grouped<Rank, EdgeId> edges_at;
+
+  // By expert: one of both.
+  std::vector<Rank> fixed_rank;     ///< -1 where shared.
+  std::vector<SharedId> shared_id;  ///< -1 where fixed.
+
+  // Slots beyond one for each expert and rank.
+  std::vector<std::vector<SlotId>> stacks;  ///< All slots of an expert on a rank, where there are several.
+  std::vector<SlotId> silent_slots;         ///< Vacant, or of a dead rank.
+
+  // Ranks with edges, component after component; in each a spanning tree, breadth first from its first rank.
+  std::vector<Rank> order;
+  std::vector<std::int32_t> first_of_component;  ///< Into `order`, and the total at the end.
+  std::vector<EdgeId>
+      up;  ///< By rank: its edge of the expert that joins it to its parent; `no_edge` at a root.
+  std::vector<EdgeId> down;  ///< By rank: the parent's edge of that expert.
+
+  [[nodiscard]] IdRange<EdgeId> edges_of(SharedId id) const noexcept {
+    return {first_edge[id.index()], first_edge[id.index() + 1]};
+  }
+  [[nodiscard]] std::size_t num_ranks() const noexcept { return speeds.size(); }
+  [[nodiscard]] std::size_t num_edges() const noexcept { return rank_of.size(); }
+};
+
+/// Precondition: every entry of `row` is vacant or in 0..num_experts-1; `row.size() == topology.num_slots()`.
+/// An expert without live slot is neither fixed nor shared.
+[[nodiscard]] ShareNetwork make_share_network(std::span<const ExpertId> row, std::int32_t num_experts,
+                                              const Topology& topology);
+
+}  // namespace trimtab

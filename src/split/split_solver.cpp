@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <trimtab/split/split_solver.hpp>
+
+#include "split/leveller.hpp"
+#include "split/share_network.hpp"
+#include "split/tight_set.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace trimtab {
+namespace {
+
+constexpr Rank no_rank{-1};
+
+Status check_row(std::span<const ExpertId> row, std::int32_t num_experts, const Topology& topology) {
+  if (num_experts < 1) {
+    return failure(Errc::invalid_argument, fmt::format("{} experts: must be at least 1", num_experts));
+  }
+  if (row.size() != static_cast<std::size_t>(topology.num_slots())) {
+    return failure(Errc::invalid_argument,
+                   fmt::format("{} slots placed, the topology has {}", row.size(), topology.num_slots()));
+  }
+  std::vector<bool> is_live(static_cast<std::size_t>(num_experts), false);
+  for (SlotId slot : ids<SlotId>(row.size())) {
+    const ExpertId expert = row[slot.index()];
+    if (expert == no_expert) continue;
+    if (expert.value() < 0 || expert.value() >= num_experts) {
+      return failure(Errc::invalid_argument, fmt::format("slot {}: expert {} is not in 0..{}", slot.value(),
+                                                         expert.value(), num_experts - 1));
+    }
+    if (topology.is_alive(slot)) is_live[expert.index()] = true;
+  }
+  const auto missing = std::find(is_live.begin(), is_live.end(), false);
+  if (missing == is_live.end()) return {};
+  return failure(Errc::infeasible,
+                 fmt::format("expert {} has no slot on a live rank", missing - is_live.begin()));
+}
+
+/// Sums whole numbers below 2^53 without wrapping round: their upper parts apart.
+bool is_total_allowed(std::span<const std::int64_t> loads) {
+  std::uint64_t bits = 0;
+  std::uint64_t upper = 0;
+  std::uint64_t sum = 0;
+  for (std::int64_t load : loads) {
+    const auto value = static_cast<std::uint64_t>(load);
+    bits |= value;
+    upper += value >> 21;
+    sum += value;
+  }
+  const auto limit = static_cast<std::uint64_t>(max_split_total);
+  return bits <= limit + (limit - 1) && upper <= limit >> 21 && sum <= limit;
+}
+
+Status check_loads(std::span<const std::int64_t> loads) {
+  if (is_total_allowed(loads)) return {};
+  std::int64_t sum = 0;
+  for (std::size_t e = 0; e < loads.size(); ++e) {
+    if (loads[e] < 0) {
+      return failure(Errc::invalid_argument, fmt::format("expert {}: load {} is less than 0", e, loads[e]));
+    }
+    if (loads[e] > max_split_total - sum) {
+      return failure(Errc::invalid_argument, fmt::format("expert {}: with its load {} the sum is above {}", e,
+                                                         loads[e], max_split_total));
+    }
+    sum += loads[e];
+  }
+  return {};
+}
+
+/// Whole numbers in the ratio of `loads` with a sum near 2^52; exact where the loads are whole and smaller.
+void scale(std::span<const double> loads, std::vector<std::int64_t>& whole) {
+  double sum = 0.0;
+  for (double load : loads) sum += load;
+  int exponent = 0;
+  std::frexp(sum, &exponent);
+  const double factor = std::ldexp(1.0, std::min(52 - exponent, 1000));
+  for (std::size_t e = 0; e < loads.size(); ++e)
+    whole[e] = static_cast<std::int64_t>(loads[e] * factor + 0.5);
+}
+
+}  // namespace
+
+struct SplitSolver::State {
+  State(ShareNetwork made, std::int32_t num_experts, std::size_t num_slots_);
+
+  void set_fixed(std::span<const std::int64_t> loads);
+  void start_evenly(SharedId shared, std::int64_t load);
+  void start_evenly(std::span<const std::int64_t> loads);
+  void start_from(std::span<const std::int64_t> start, std::span<const std::int64_t> loads);
+  void place(EdgeId edge, std::int64_t amount);
+  void consider(std::span<const Rank> ranks, double pressure);
+  void find_tight();
+  void write(std::span<const std::int64_t> loads, std::span<std::int64_t> assignments) const;
+  [[nodiscard]] bool is_confined(ExpertId expert) const;
+  template <class Load>
+  Load list_tight_experts(std::span<const Load> loads);
+  SplitResult finish(std::span<const std::int64_t> loads, std::span<std::int64_t> assignments);
+  [[nodiscard]] Status check(std::span<const std::int64_t> loads, std::span<std::int64_t> assignments) const;
+  [[nodiscard]] Status check_start(std::span<const std::int64_t> start) const;
+
+  ShareNetwork network;
+  std::size_t num_slots;
+  Leveller leveller;
+  TightSearch tight_search;
+  ShareFlow<std::int64_t> flow;
+  std::vector<std::int64_t> whole;     ///< Scaled loads of `optimum`.
+  std::vector<std::uint8_t> is_tight;  ///< By Rank.
+  double optimum = 0.0;
+  std::vector<Rank> tight_ranks;
+  std::vector<ExpertId> tight_experts;
+};
+
+SplitSolver::State::State(ShareNetwork made, std::int32_t num_experts, std::size_t num_slots_)
+    : network(std::move(made)),
+      num_slots(num_slots_),
+      leveller(network),
+      tight_search(network),
+      whole(static_cast<std::size_t>(num_experts), 0),
+      is_tight(network.num_ranks(), 0) {
+  flow.resize(network);
+  tight_ranks.reserve(network.num_ranks());
+  tight_experts.reserve(whole.size());
+}
+
+Status SplitSolver::State::check(std::span<const std::int64_t> loads,
+                                 std::span<std::int64_t> assignments) const {
+  if (loads.size() != whole.size()) {
+    return failure(Errc::invalid_argument,
+                   fmt::format("{} loads for {} experts", loads.size(), whole.size()));
+  }
+  if (assignments.size() != num_slots) {
+    return failure(Errc::invalid_argument,
+                   fmt::format("room for {} assignments, {} slots", assignments.size(), num_slots));
+  }
+  return check_loads(loads);
+}
+
+Status SplitSolver::State::check_start(std::span<const std::int64_t> start) const {
+  if (start.size() != num_slots) {
+    return failure(Errc::invalid_argument,
+                   fmt::format("a start of {} numbers, {} slots", start.size(), num_slots));
+  }
+  const auto negative =
+      std::find_if(start.begin(), start.end(), [](std::int64_t share) { return share < 0; });
+  if (negative == start.end()) return {};
+  return failure(Errc::invalid_argument,
+                 fmt::format("start, slot {}: {} is less than 0", negative - start.begin(), *negative));
+}
+
+void SplitSolver::State::set_fixed(std::span<const std::int64_t> loads) {
+  for (Rank rank : ids<Rank>(network.num_ranks())) {
+    std::int64_t sum = 0;
+    for (ExpertId expert : network.fixed_experts.of(rank)) sum += loads[expert.index()];
+    flow.load[rank.index()] = sum;
+  }
+}
+
+void SplitSolver::State::place(EdgeId edge, std::int64_t amount) {
+  flow.on_edge[edge.index()] = amount;
+  flow.load[network.rank_of[edge.index()].index()] += amount;
+}
+
+void SplitSolver::State::start_evenly(SharedId shared, std::int64_t load) {
+  auto ranks = static_cast<std::int64_t>(network.edges_of(shared).size());
+  for (EdgeId edge : network.edges_of(shared)) {
+    const std::int64_t amount = load / ranks--;
+    place(edge, amount);
+    load -= amount;
+  }
+}
+
+void SplitSolver::State::start_evenly(std::span<const std::int64_t> loads) {
+  for (SharedId shared : ids<SharedId>(network.shared.size())) {
+    start_evenly(shared, loads[network.shared[shared.index()].index()]);
+  }
+}
+
+void SplitSolver::State::start_from(std::span<const std::int64_t> start,
+                                    std::span<const std::int64_t> loads) {
+  const auto weight = [&](EdgeId edge) {
+    return static_cast<double>(start[network.edge_slots[edge.index()].index()]) *
+           network.num_slots[edge.index()];
+  };
+  for (SharedId shared : ids<SharedId>(network.shared.size())) {
+    const auto edges = network.edges_of(shared);
+    std::int64_t left = loads[network.shared[shared.index()].index()];
+    double sum = 0.0;
+    for (EdgeId edge : edges) sum += weight(edge);
+    if (sum <= 0.0) {
+      start_evenly(shared, left);
+      continue;
+    }
+    const double factor = static_cast<double>(left) / sum;
+    EdgeId last = edges.first();
+    for (EdgeId edge : edges) {
+      const std::int64_t amount = std::min(left, static_cast<std::int64_t>(weight(edge) * factor));
+      place(edge, amount);
+      left -= amount;
+      if (amount > 0) last = edge;
+    }
+    flow.on_edge[last.index()] += left;
+    flow.load[network.rank_of[last.index()].index()] += left;
+  }
+}
+
+void SplitSolver::State::consider(std::span<const Rank> ranks, double pressure) {
+  if (!tight_ranks.empty() && pressure <= optimum) return;
+  optimum = pressure;
+  tight_ranks.assign(ranks.begin(), ranks.end());
+}
+
+void SplitSolver::State::find_tight() {
+  const auto pressure = [&](Rank rank) {
+    return static_cast<double>(flow.load[rank.index()]) / network.speeds[rank.index()];
+  };
+  tight_ranks.clear();
+  for (const Rank& rank : network.lone_ranks) consider(std::span(&rank, 1), pressure(rank));
+  for (const TopRegion& top : leveller.tops()) {
+    double most = 0.0;
+    for (Rank rank : top.ranks) most = std::max(most, pressure(rank));
+    if (!tight_ranks.empty() && most <= optimum) continue;
+    const TightSet found = tight_search.find(top, flow);
+    consider(found.ranks, found.optimum);
+  }
+  std::sort(tight_ranks.begin(), tight_ranks.end());
+}
+
+/// No rank beyond `tight_ranks` can take its load.
+bool SplitSolver::State::is_confined(ExpertId expert) const {
+  const Rank fixed = network.fixed_rank[expert.index()];
+  if (fixed != no_rank) return is_tight[fixed.index()] != 0;
+  for (EdgeId edge : network.edges_of(network.shared_id[expert.index()])) {
+    if (is_tight[network.rank_of[edge.index()].index()] == 0) return false;
+  }
+  return true;
+}
+
+/// Returns their load.
+template <class Load>
+Load SplitSolver::State::list_tight_experts(std::span<const Load> loads) {
+  std::fill(is_tight.begin(), is_tight.end(), std::uint8_t{0});
+  for (Rank rank : tight_ranks) is_tight[rank.index()] = 1;
+  tight_experts.clear();
+  Load sum = 0;
+  for (ExpertId expert : ids<ExpertId>(loads.size())) {
+    if (loads[expert.index()] == 0 || !is_confined(expert)) continue;
+    tight_experts.push_back(expert);
+    sum += loads[expert.index()];
+  }
+  return sum;
+}
+
+void SplitSolver::State::write(std::span<const std::int64_t> loads,
+                               std::span<std::int64_t> assignments) const {
+  for (SlotId slot : network.silent_slots) assignments[slot.index()] = 0;
+  const auto& fixed = network.fixed_experts.items;
+  for (std::size_t i = 0; i < fixed.size(); ++i) {
+    assignments[network.fixed_slots[i].index()] = loads[fixed[i].index()];
+  }
+  for (std::size_t i = 0; i < network.num_edges(); ++i) {
+    assignments[network.edge_slots[i].index()] = flow.on_edge[i];
+  }
+  for (const auto& stack : network.stacks) {
+    std::int64_t left = assignments[stack.front().index()];
+    auto slots = static_cast<std::int64_t>(stack.size());
+    for (SlotId slot : stack) {
+      assignments[slot.index()] = (left + slots - 1) / slots;
+      left -= assignments[slot.index()];
+      --slots;
+    }
+  }
+}
+
+SplitResult SplitSolver::State::finish(std::span<const std::int64_t> loads,
+                                       std::span<std::int64_t> assignments) {
+  leveller.level(flow, Leveller::Depth::all);
+  find_tight();
+  list_tight_experts(loads);
+  SplitResult result{.optimum = optimum, .tight_ranks = tight_ranks, .tight_experts = tight_experts};
+  for (Rank rank : ids<Rank>(network.num_ranks())) {
+    const std::int64_t load = flow.load[rank.index()];
+    result.max_load = std::max(result.max_load, load);
+    result.max_pressure =
+        std::max(result.max_pressure, static_cast<double>(load) / network.speeds[rank.index()]);
+  }
+  write(loads, assignments);
+  return result;
+}
+
+SplitSolver::SplitSolver(std::unique_ptr<State> state) : state_(std::move(state)) {}
+SplitSolver::SplitSolver(SplitSolver&&) noexcept = default;
+SplitSolver& SplitSolver::operator=(SplitSolver&&) noexcept = default;
+SplitSolver::~SplitSolver() = default;
+
+Result<SplitSolver> SplitSolver::make(std::span<const ExpertId> row, std::int32_t num_experts,
+                                      const Topology& topology) {
+  if (Status checked = check_row(row, num_experts, topology); !checked) return failure(std::move(checked));
+  return SplitSolver(
+      std::make_unique<State>(make_share_network(row, num_experts, topology), num_experts, row.size()));
+}
+
+Result<SplitResult> SplitSolver::solve(std::span<const std::int64_t> loads,
+                                       std::span<std::int64_t> assignments) {
+  if (Status checked = state_->check(loads, assignments); !checked) return failure(std::move(checked));
+  state_->set_fixed(loads);
+  state_->start_evenly(loads);
+  return state_->finish(loads, assignments);
+}
+
+Result<SplitResult> SplitSolver::solve_from(std::span<const std::int64_t> start,
+                                            std::span<const std::int64_t> loads,
+                                            std::span<std::int64_t> assignments) {
+  if (Status checked = state_->check(loads, assignments); !checked) return failure(std::move(checked));
+  if (Status checked = state_->check_start(start); !checked) return failure(std::move(checked));
+  state_->set_fixed(loads);
+  state_->start_from(start, loads);
+  return state_->finish(loads, assignments);
+}
+
+double SplitSolver::optimum(std::span<const double> loads) {
+  scale(loads, state_->whole);
+  state_->set_fixed(state_->whole);
+  state_->start_evenly(state_->whole);
+  state_->leveller.level(state_->flow, Leveller::Depth::top);
+  state_->find_tight();
+  double speed = 0.0;
+  for (Rank rank : state_->tight_ranks) speed += state_->network.speeds[rank.index()];
+  return state_->list_tight_experts(loads) / speed;
+}
+
+}  // namespace trimtab
