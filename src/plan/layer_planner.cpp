@@ -7,6 +7,8 @@
 #include "plan/pack.hpp"
 #include "plan/replicate.hpp"
 #include "plan/spill.hpp"
+#include "plan/split_flow.hpp"
+#include "plan/split_search.hpp"
 #include "plan/swap.hpp"
 #include "plan/two_per_rank.hpp"
 
@@ -26,6 +28,9 @@ constexpr double connecting_costs = 1.0 + 5e-3;
 
 std::size_t steps_per_slot(Effort effort) { return effort == Effort::thorough ? 1000 : 120; }
 std::size_t pair_steps_per_slot(Effort effort) { return effort == Effort::thorough ? 500 : 40; }
+
+std::size_t split_steps_per_slot(Effort effort) { return effort == Effort::thorough ? 100 : 20; }
+std::size_t split_rounds_of(Effort effort) { return effort == Effort::thorough ? 8 : 4; }
 
 std::size_t rounds_of(Effort effort) { return effort == Effort::thorough ? 9 : 2; }
 
@@ -79,19 +84,19 @@ LayerReport LayerPlanner::plan(LayerId layer, std::span<const LayerLoads> scenar
 void LayerPlanner::plan_loaded(std::span<Scenario> under, std::span<ExpertId> row,
                                LayerReport& report) const {
   const Parts parts = under.size() == 1 ? plan_single(under.front(), row) : plan_several(under, row);
-  if (options_.shares == ShareMode::exact) connect(under, row);
   report.imbalance_before = imbalance_of(under, identity_);
-  report.imbalance = imbalance_of(under, row);
-  const bool may_keep = options_.shares == ShareMode::even && report.imbalance_before < report.imbalance;
-  if (may_keep && keep_identity(row)) report.imbalance = report.imbalance_before;
-  report.imbalance = std::max(1.0, report.imbalance);
+  if (report.imbalance_before < imbalance_of(under, row)) keep_identity(row);
+  if (options_.shares == ShareMode::exact) {
+    report.imbalance_exact = std::max(1.0, plan_for_split(under, parts, row));
+  }
+  report.imbalance = std::max(1.0, imbalance_of(under, row));
   for (const Scenario& scenario : under) {
     if (options_.locality != Locality::group_spill) break;
     report.spill = std::max(report.spill, spilled_share(scenario.loads, row, parts.home, topology_));
   }
-  if (under.size() == 1) sharpen_bound(under.front(), report.imbalance);
+  if (under.size() == 1 && options_.shares == ShareMode::even) sharpen_bound(under.front(), report.imbalance);
   // The bound sums loads in another order than the ranks do; where it is met, rounding must not exceed it.
-  report.bound = std::clamp(bound_of(under), 1.0, report.imbalance);
+  report.bound = std::clamp(bound_of(under, options_.shares), 1.0, report.reached());
 }
 
 void LayerPlanner::sharpen_bound(Scenario& scenario, double imbalance) const {
@@ -156,7 +161,7 @@ Parts LayerPlanner::plan_several(std::span<const Scenario> scenarios, std::span<
     parts = scenario.parts;
   }
   if (options_.effort == Effort::fast) return parts;
-  std::vector<LoadView> views = views_of(scenarios, row);
+  std::vector<LoadView> views = views_of(scenarios, ShareMode::even, row);
   search(views, parts);
   const Row found = views.front().packing.row();
   std::copy(found.begin(), found.end(), row.begin());
@@ -164,12 +169,13 @@ Parts LayerPlanner::plan_several(std::span<const Scenario> scenarios, std::span<
 }
 
 // Under the worst scenario all have one target in units of their means, else each its own.
-std::vector<LoadView> LayerPlanner::views_of(std::span<const Scenario> scenarios, Row row) const {
-  const double bound = bound_of(scenarios);
+std::vector<LoadView> LayerPlanner::views_of(std::span<const Scenario> scenarios, ShareMode shares,
+                                             Row row) const {
+  const double bound = bound_of(scenarios, shares);
   std::vector<LoadView> views;
   for (const Scenario& scenario : scenarios) {
     const double target =
-        options_.objective == Objective::worst ? bound * scenario.mean : scenario.parts.bound;
+        options_.objective == Objective::worst ? bound * scenario.mean : scenario.bound(shares);
     views.push_back({Packing(scenario.loads, topology_, row), target, scenario.weight});
   }
   return views;
@@ -230,28 +236,61 @@ void LayerPlanner::search(std::span<LoadView> views, const Parts& parts) const {
   anneal(views, everything, annealing);
 }
 
+// Connected ranks level each other, so most rows need nothing else.
+double LayerPlanner::plan_for_split(std::span<const Scenario> scenarios, const Parts& parts,
+                                    std::span<ExpertId> row) const {
+  double exact = connect(scenarios, exact_imbalance_of(scenarios, row), row);
+  if (options_.effort == Effort::fast || exact <= bound_of(scenarios, ShareMode::exact) * good_enough)
+    return exact;
+  std::vector<LoadView> views = views_of(scenarios, ShareMode::exact, row);
+  search_split(views, parts);
+  const Row found = views.front().packing.row();
+  const double optimum = exact_imbalance_of(scenarios, found);
+  if (optimum >= exact) return exact;
+  std::copy(found.begin(), found.end(), row.begin());
+  return connect(scenarios, optimum, row);
+}
+
+void LayerPlanner::search_split(std::span<LoadView> views, const Parts& parts) const {
+  SplitSearchOptions searching{
+      .objective = options_.objective,
+      .good_enough = good_enough,
+      .max_steps = split_steps_per_slot(options_.effort) * views[0].packing.row().size(),
+      .rounds = split_rounds_of(options_.effort)};
+  const bool spills = options_.locality == Locality::group_spill;
+  const SpillLimit limit{parts.home, options_.spill};
+  if (spills) {
+    searching.spill = &limit;
+    return search_for_split(views, part_maker_.everything(), searching);
+  }
+  for (const Part& part : parts.parts) search_for_split(views, part.region, searching);
+}
+
 // The connected row may cost a little of the even balance: it pays with the first drift that shares absorb.
-void LayerPlanner::connect(std::span<const Scenario> scenarios, std::span<ExpertId> row) const {
+double LayerPlanner::connect(std::span<const Scenario> scenarios, double exact,
+                             std::span<ExpertId> row) const {
   const double before = imbalance_of(scenarios, row);
   std::vector<ExpertId> connected(row.begin(), row.end());
   const std::vector<double> loads =
       scenarios.size() == 1 ? std::vector<double>(scenarios[0].loads.begin(), scenarios[0].loads.end())
                             : common_loads(scenarios);
   const double mean = load_of(part_maker_.everything().experts, loads) / topology_.total_speed();
-  connect_replicas(
-      loads, topology_,
-      {.max_pressure = bound_of(scenarios) * mean * connecting_costs, .within_nodes = locality_is_by_group_},
-      connected);
-  if (imbalance_of(scenarios, connected) > before * connecting_costs) return;
+  connect_replicas(loads, topology_,
+                   {.max_pressure = bound_of(scenarios, ShareMode::even) * mean * connecting_costs,
+                    .within_nodes = locality_is_by_group_},
+                   connected);
+  if (imbalance_of(scenarios, connected) > before * connecting_costs) return exact;
+  const double optimum = exact_imbalance_of(scenarios, connected);
+  if (optimum > exact * (1.0 + 1e-12)) return exact;
   std::copy(connected.begin(), connected.end(), row.begin());
+  return optimum;
 }
 
 // Heaviest first is a heuristic: on ranks of unequal speed, or by luck, the identity may be better.
-bool LayerPlanner::keep_identity(std::span<ExpertId> row) const {
-  if (!identity_is_allowed_) return false;
-  if (count_duplicates(live_identity_, topology_) > count_duplicates(row, topology_)) return false;
+void LayerPlanner::keep_identity(std::span<ExpertId> row) const {
+  if (!identity_is_allowed_) return;
+  if (count_duplicates(live_identity_, topology_) > count_duplicates(row, topology_)) return;
   std::copy(live_identity_.begin(), live_identity_.end(), row.begin());
-  return true;
 }
 
 template <class Value>
@@ -270,9 +309,14 @@ double LayerPlanner::imbalance_of(std::span<const Scenario> scenarios, Row row) 
   });
 }
 
-double LayerPlanner::bound_of(std::span<const Scenario> scenarios) const {
+double LayerPlanner::exact_imbalance_of(std::span<const Scenario> scenarios, Row row) const {
+  return by_objective(
+      scenarios, [&](const Scenario& scenario) { return exact_imbalance(scenario.loads, row, topology_); });
+}
+
+double LayerPlanner::bound_of(std::span<const Scenario> scenarios, ShareMode shares) const {
   return by_objective(scenarios,
-                      [](const Scenario& scenario) { return scenario.parts.bound / scenario.mean; });
+                      [&](const Scenario& scenario) { return scenario.bound(shares) / scenario.mean; });
 }
 
 }  // namespace trimtab

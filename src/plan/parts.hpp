@@ -17,6 +17,7 @@ struct Parts {
   std::vector<Part> parts;
   std::vector<NodeId> home;  ///< By ExpertId: the node of its group. Empty without groups in nodes.
   double bound;              ///< No placement under the locality has every rank at a smaller load / speed.
+  double exact_bound;        ///< The same whatever shares the replicas have.
 };
 
 /// Divides the layers of one call of plan_rebalance. Immutable after construction.
