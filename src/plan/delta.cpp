@@ -7,7 +7,7 @@
 #include "plan/delta_budget.hpp"
 #include "plan/delta_layer.hpp"
 #include "plan/delta_start.hpp"
-#include "plan/split_flow.hpp"
+#include "plan/exact_imbalance.hpp"
 
 #include <fmt/format.h>
 

@@ -4,10 +4,10 @@
 #include <trimtab/core/imbalance.hpp>
 
 #include "plan/connect.hpp"
+#include "plan/exact_imbalance.hpp"
 #include "plan/pack.hpp"
 #include "plan/replicate.hpp"
 #include "plan/spill.hpp"
-#include "plan/split_flow.hpp"
 #include "plan/split_search.hpp"
 #include "plan/swap.hpp"
 #include "plan/two_per_rank.hpp"

@@ -9,7 +9,7 @@ namespace trimtab {
 
 struct Part {
   Region region;
-  std::vector<std::int32_t> counts;  ///< By ExpertId, 0 outside the region: count_replicas.
+  std::vector<std::int32_t> counts;  ///< By ExpertId, 0 outside the region.
 };
 
 /// How the locality divides one layer into regions that are packed apart.
@@ -39,8 +39,11 @@ class PartMaker {
   [[nodiscard]] Parts make_by_group(LayerLoads loads) const;
   [[nodiscard]] double bound_of_everything(LayerLoads loads, std::span<const std::int32_t> counts) const;
 
+  [[nodiscard]] std::vector<std::int32_t> count(LayerLoads loads, const Region& region) const;
+
   const Topology& topology_;
   Locality locality_;
+  ShareMode shares_;
   double spill_;
   Region everything_;
   bool speeds_are_equal_;

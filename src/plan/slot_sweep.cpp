@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-#include "plan/split_flow.hpp"
+#include "plan/exact_imbalance.hpp"
 
 namespace trimtab {
 namespace {

@@ -161,17 +161,4 @@ double SplitFlow::find_optimum() {
   return level_;
 }
 
-double exact_imbalance(LayerLoads loads, Row row, const Topology& topology) {
-  Region region{{}, usable_ranks(topology)};
-  for (ExpertId e : ids<ExpertId>(loads.size())) region.experts.push_back(e);
-  std::vector<ExpertId> live(row.begin(), row.end());
-  for (SlotId slot : ids<SlotId>(live.size())) {
-    if (!topology.is_alive(slot)) live[slot.index()] = no_expert;
-  }
-  const Packing packing(loads, topology, live);
-  SplitFlow flow(loads, packing, region);
-  // a rank without slots counts in the mean, but has no part in the region
-  return flow.find_optimum() * (topology.total_speed() / speed_of(region.ranks, topology));
-}
-
 }  // namespace trimtab

@@ -73,8 +73,4 @@ class SplitFlow {
   std::vector<Rank> ranks_seen_;
 };
 
-/// Largest load / speed over the mean of all live ranks when each expert's load is divided between its live
-/// slots as well as it can be. Precondition: the load is not zero.
-[[nodiscard]] double exact_imbalance(LayerLoads loads, Row row, const Topology& topology);
-
 }  // namespace trimtab

@@ -13,8 +13,13 @@ namespace {
 
 /// In units of the mean rank load, by which a rank may stay too full for a while.
 constexpr double first_temperature = 3e-3;
+constexpr double rounding = 1e-9;
 constexpr std::size_t num_stages = 64;
 constexpr double cooling = 0.92;  // 3e-3 * 0.92^63 = 2e-5
+/// While even shares are levelled: what load that no shares can place costs beside the squares of theirs.
+constexpr double price_when_levelling = 1e3;
+/// Of the tries of the search, as many again go into that.
+constexpr std::size_t levelling_part = 4;
 /// Slots looked at for a copy that can be given up.
 constexpr int looks_for_spare = 6;
 
@@ -47,6 +52,7 @@ class SplitSearch {
       level = (missed + best_excess_) / 2.0;
       return_to(best_);
     }
+    level_even_shares(options_.max_steps / levelling_part);
   }
 
  private:
@@ -73,9 +79,48 @@ class SplitSearch {
     return excess;
   }
 
-  [[nodiscard]] double energy_of(std::size_t v) const { return views_[v].weight * flows_[v].deficit(); }
+  [[nodiscard]] double energy_of(std::size_t v) const {
+    const double left = views_[v].weight * flows_[v].deficit();
+    return is_levelling_ ? price_when_levelling * left + uneven(v) : left;
+  }
+  /// Sum of squares of what ranks carry above the target under even shares.
+  [[nodiscard]] double uneven(std::size_t v) const {
+    double sum = 0.0;
+    for (Rank rank : region_.ranks) {
+      const double above = std::max(0.0, views_[v].packing.pressure(rank) / views_[v].target - 1.0);
+      sum += above * above;
+    }
+    return views_[v].weight * sum;
+  }
 
-  void cool_down(std::size_t steps, double level) {
+  /// Takes changes that bring even shares nearer to the target and leave the optimum as it is.
+  void level_even_shares(std::size_t steps) {
+    is_levelling_ = true;
+    start_at(std::max(best_excess_, options_.good_enough) * (1.0 + rounding));
+    for (std::size_t step = 1; step <= steps && energy_ > 0.0; ++step) level_something();
+    return_to(coolest_);
+  }
+
+  void level_something() {
+    const LoadView& view = views_[random_.below(views_.size())];
+    Rank full = any_rank();
+    for (int i = 0; i < 3; ++i) {
+      const Rank other = any_rank();
+      if (view.packing.pressure(other) > view.packing.pressure(full)) full = other;
+    }
+    const SlotId mine = any_slot(full);
+    const SlotId slot = any_slot(any_rank());
+    const ExpertId expert = any_view_.expert_at(mine);
+    const ExpertId other = any_view_.expert_at(slot);
+    if (expert == no_expert || other == no_expert) return;
+    if (any_view_.holds(any_view_.rank_of(slot), expert)) return;
+    if (any_view_.copies(other) > 1 && random_.below(2) == 0) return try_put({slot, expert});
+    if (!any_view_.holds(full, other)) try_swap(mine, slot);
+  }
+
+  [[nodiscard]] Rank any_rank() { return region_.ranks[random_.below(region_.ranks.size())]; }
+
+  void start_at(double level) {
     energy_ = 0.0;
     for (std::size_t v = 0; v < views_.size(); ++v) {
       flows_[v].reset(level * targets_[v]);
@@ -83,6 +128,10 @@ class SplitSearch {
     }
     coolest_energy_ = energy_;
     coolest_ = best_;
+  }
+
+  void cool_down(std::size_t steps, double level) {
+    start_at(level);
     const std::size_t stage_steps = std::max<std::size_t>(steps / num_stages, 1);
     temperature_ = first_temperature;
     for (std::size_t step = 1; step <= steps && energy_ > 0.0; ++step) {
@@ -102,7 +151,7 @@ class SplitSearch {
   [[nodiscard]] Rank a_rank_outside(const SplitFlow& flow) {
     Rank best{-1};
     for (int i = 0; i < 6; ++i) {
-      const Rank rank = region_.ranks[random_.below(region_.ranks.size())];
+      const Rank rank = any_rank();
       if (flow.is_tight(rank)) continue;
       if (best.value() < 0 || flow.room(rank) > flow.room(best)) best = rank;
       if (i >= 3) break;
@@ -126,24 +175,20 @@ class SplitSearch {
     const ExpertId other = any_view_.expert_at(slot);
     if (other == no_expert) return;
     if (any_view_.copies(other) > 1 && random_.below(3) > 0) return try_put({slot, expert});
-    if (random_.below(2) == 0) return try_swap(slot, expert, other);
-    try_rotation(slot, expert, other);
+    const SlotId mine = any_replica(expert);
+    if (random_.below(2) > 0) return try_rotation(slot, expert, other);
+    if (!any_view_.holds(any_view_.rank_of(mine), other)) try_swap(mine, slot);
   }
 
-  /// Exchanges `expert` and `other`.
-  void try_swap(SlotId slot, ExpertId expert, ExpertId other) {
-    const SlotId mine = any_replica(expert);
-    if (any_view_.holds(any_view_.rank_of(mine), other)) return;
-    Move move{.is_swap = true, .a = mine, .b = slot};
-    if (!spill_.price_swap(mine, slot)) return;
-    attempt(move);
+  void try_swap(SlotId a, SlotId b) {
+    if (spill_.price_swap(a, b)) attempt({.is_swap = true, .a = a, .b = b});
   }
 
   /// A copy that is to spare becomes one of `other`, whose slot `expert` gets.
   void try_rotation(SlotId slot, ExpertId expert, ExpertId other) {
     if (options_.spill != nullptr) return;
     for (int i = 0; i < looks_for_spare; ++i) {
-      const Rank rank = region_.ranks[random_.below(region_.ranks.size())];
+      const Rank rank = any_rank();
       const SlotId spare = any_slot(rank);
       const ExpertId given_up = any_view_.expert_at(spare);
       if (given_up == no_expert || given_up == expert || any_view_.copies(given_up) < 2) continue;
@@ -168,7 +213,8 @@ class SplitSearch {
 
   /// Views in the order of what they have left over, so that a bad move shows soon.
   void attempt(const Move& move) {
-    const double limit = energy_ + temperature_ * random_.waiting_time();
+    if (is_levelling_ && !levels(move)) return;
+    const double limit = energy_ + (is_levelling_ ? 0.0 : temperature_ * random_.waiting_time());
     const Move back = inverse(move);
     take_note(move);
     double energy = 0.0;
@@ -191,6 +237,24 @@ class SplitSearch {
     if (energy_ >= coolest_energy_) return;
     coolest_energy_ = energy_;
     coolest_.assign(any_view_.row().begin(), any_view_.row().end());
+  }
+
+  /// Whether even shares get more even: known at a fraction of what the flows cost.
+  [[nodiscard]] bool levels(const Move& move) {
+    const Move back = inverse(move);
+    double change = 0.0;
+    for (std::size_t v = 0; v < views_.size(); ++v) {
+      change -= uneven(v);
+      change_row(views_[v].packing, move);
+      change += uneven(v);
+      change_row(views_[v].packing, back);
+    }
+    return change < 0.0;
+  }
+
+  static void change_row(Packing& packing, const Move& move) {
+    if (move.is_swap) packing.swap(move.a, move.b);
+    for (std::size_t i = 0; i < move.num_puts; ++i) packing.put(move.puts[i].slot, move.puts[i].expert);
   }
 
   /// Before the packings change.
@@ -242,6 +306,7 @@ class SplitSearch {
   std::deque<SplitFlow> flows_;  ///< By view.
   std::vector<double> targets_;  ///< By view, in units of its mean.
   Random random_;
+  bool is_levelling_ = false;
   double temperature_ = 0.0;
   double energy_ = 0.0;
   std::vector<ExpertId> coolest_;  ///< Of this round, by energy.
@@ -251,18 +316,6 @@ class SplitSearch {
 };
 
 }  // namespace
-
-double exact_excess_of(std::span<const LoadView> views, const Region& region, Objective objective) {
-  double excess = 0.0;
-  for (const LoadView& view : views) {
-    const double mean =
-        load_of(region.experts, view.packing.loads()) / speed_of(region.ranks, view.packing.topology());
-    SplitFlow flow(view.packing.loads(), view.packing, region);
-    const double of_view = flow.find_optimum() * mean / view.target;
-    excess = objective == Objective::worst ? std::max(excess, of_view) : excess + view.weight * of_view;
-  }
-  return excess;
-}
 
 void search_for_split(std::span<LoadView> views, const Region& region, const SplitSearchOptions& options) {
   SplitSearch(views, region, options).run();

@@ -16,11 +16,6 @@ struct SplitSearchOptions {
   const SpillLimit* spill = nullptr;  ///< None: any expert on any rank of the region.
 };
 
-/// How far the views are from their targets under the exact split: its optimum / target, of the worst view or
-/// the weighted mean.
-[[nodiscard]] double exact_excess_of(std::span<const LoadView> views, const Region& region,
-                                     Objective objective);
-
 /// Searches for a row whose exact split has a lower optimum, by changes of counts and places. What lies on
 /// ranks that are held full at some level (the tight experts of SplitFlow) gets a slot outside them. Load
 /// that finds no rank at that level is the energy that is annealed; when none is left the optimum is not
