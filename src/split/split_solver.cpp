@@ -78,8 +78,11 @@ void scale(std::span<const double> loads, std::vector<std::int64_t>& whole) {
   int exponent = 0;
   std::frexp(sum, &exponent);
   const double factor = std::ldexp(1.0, std::min(52 - exponent, 1000));
-  for (std::size_t e = 0; e < loads.size(); ++e)
-    whole[e] = static_cast<std::int64_t>(loads[e] * factor + 0.5);
+  const double second =
+      std::ldexp(1.0, std::max(0, 52 - exponent - 1000));  // the factor of tiny loads is no double
+  for (std::size_t e = 0; e < loads.size(); ++e) {
+    whole[e] = static_cast<std::int64_t>(loads[e] * factor * second + 0.5);
+  }
 }
 
 }  // namespace
@@ -244,13 +247,7 @@ void SplitSolver::State::write(std::span<const std::int64_t> loads,
     assignments[network.edge_slots[i].index()] = flow.on_edge[i];
   }
   for (const auto& stack : network.stacks) {
-    std::int64_t left = assignments[stack.front().index()];
-    auto slots = static_cast<std::int64_t>(stack.size());
-    for (SlotId slot : stack) {
-      assignments[slot.index()] = (left + slots - 1) / slots;
-      left -= assignments[slot.index()];
-      --slots;
-    }
+    divide_evenly(assignments[stack.front().index()], stack, assignments);
   }
 }
 
