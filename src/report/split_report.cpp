@@ -7,28 +7,38 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <span>
 
 namespace trimtab {
 namespace {
 
-using Value = double LayerSplit::*;
-
-double mean_of(const SplitReport& report, Value value) {
-  double sum = 0.0;
-  for (const LayerSplit& layer : report.layers) sum += layer.*value;
-  return report.layers.empty() ? 1.0 : sum / static_cast<double>(report.layers.size());
+/// Those that carry load.
+std::vector<LayerSplit> loaded(const SplitReport& report) {
+  std::vector<LayerSplit> layers;
+  std::ranges::copy_if(report.plan.layers, std::back_inserter(layers), std::logical_not<>(),
+                       &LayerSplit::is_dense);
+  return layers;
 }
 
-double worst_of(const SplitReport& report, Value value) {
-  double worst = 1.0;
-  for (const LayerSplit& layer : report.layers) worst = std::max(worst, layer.*value);
-  return worst;
+/// Over the layers that carry load; there is one.
+struct Figures {
+  double mean = 0.0;
+  double worst = 0.0;
+};
+
+Figures figures_of(const std::vector<LayerSplit>& layers, double LayerSplit::*value) {
+  Figures figures;
+  for (const LayerSplit& layer : layers) {
+    figures.mean += layer.*value / static_cast<double>(layers.size());
+    figures.worst = std::max(figures.worst, layer.*value);
+  }
+  return figures;
 }
 
 /// The layers to list: all in order, or those first that the best split leaves worst.
 std::vector<LayerSplit> selected(const SplitReport& report, std::optional<std::size_t> top) {
-  std::vector<LayerSplit> layers = report.layers;
+  std::vector<LayerSplit> layers = loaded(report);
   if (!top) return layers;
   std::ranges::stable_sort(layers, std::greater<>(), &LayerSplit::exact);
   layers.resize(std::min(*top, layers.size()));
@@ -43,15 +53,13 @@ std::vector<std::int32_t> numbers(const std::vector<Id>& ids) {
 }
 
 nlohmann::ordered_json layer_entry(const LayerSplit& layer, double noise_floor) {
-  nlohmann::ordered_json entry = {{"layer", layer.layer.value()},
-                                  {"even", layer.even},
-                                  {"exact", layer.exact},
-                                  {"noise_floor", noise_floor},
-                                  {"waterfill", layer.waterfill},
-                                  {"tight_ranks", numbers(layer.tight_ranks)},
-                                  {"tight_experts", numbers(layer.tight_experts)}};
-  if (!layer.assignments.empty()) entry["assignments"] = layer.assignments;
-  return entry;
+  return {{"layer", layer.layer.value()},
+          {"even", layer.even},
+          {"exact", layer.exact},
+          {"noise_floor", noise_floor},
+          {"waterfill", layer.waterfilled},
+          {"tight_ranks", numbers(layer.tight_ranks)},
+          {"tight_experts", numbers(layer.tight_experts)}};
 }
 
 /// "3 7 9 …": at most four.
@@ -64,7 +72,8 @@ std::string few(const std::vector<Id>& ids) {
 }
 
 std::string holder(const LayerSplit& layer) {
-  if (layer.tight_experts.empty()) return "the mean";
+  constexpr double rounding = 1e-9;
+  if (layer.exact <= 1.0 + rounding) return "the mean";
   return fmt::format("rank{}: expert{}", few(layer.tight_ranks), few(layer.tight_experts));
 }
 
@@ -76,45 +85,55 @@ std::vector<std::string> cells(std::string name, double even, double exact, doub
 
 }  // namespace
 
-nlohmann::ordered_json split_document(const SplitReport& report, std::optional<std::size_t> top) {
-  nlohmann::ordered_json layers = nlohmann::ordered_json::array();
+nlohmann::ordered_json split_document(const SplitReport& report, std::optional<std::size_t> top,
+                                      bool with_shares) {
+  nlohmann::ordered_json document = {{"schema", "trimtab.split/1"},
+                                     {"batch_assignments", report.batch_assignments},
+                                     {"layers", nlohmann::ordered_json::array()},
+                                     {"summary", {{"layers", 0}}}};
   for (const LayerSplit& layer : selected(report, top)) {
-    layers.push_back(layer_entry(layer, report.noise_floor));
+    nlohmann::ordered_json entry = layer_entry(layer, report.noise_floor);
+    if (with_shares) entry["assignments"] = report.plan.split.layer(layer.layer);
+    document["layers"].push_back(std::move(entry));
   }
-  return {{"schema", "trimtab.split/1"},
-          {"batch_assignments", report.batch_assignments},
-          {"layers", std::move(layers)},
-          {"summary",
-           {{"layers", report.layers.size()},
-            {"even_mean", mean_of(report, &LayerSplit::even)},
-            {"even_worst", worst_of(report, &LayerSplit::even)},
-            {"exact_mean", mean_of(report, &LayerSplit::exact)},
-            {"exact_worst", worst_of(report, &LayerSplit::exact)},
-            {"noise_floor_mean", report.noise_floor},
-            {"waterfill_mean", mean_of(report, &LayerSplit::waterfill)},
-            {"waterfill_worst", worst_of(report, &LayerSplit::waterfill)},
-            {"solve_us_median", report.solve_us_median}}}};
+  const std::vector<LayerSplit> layers = loaded(report);
+  if (layers.empty()) return document;
+  const Figures even = figures_of(layers, &LayerSplit::even);
+  const Figures exact = figures_of(layers, &LayerSplit::exact);
+  const Figures waterfilled = figures_of(layers, &LayerSplit::waterfilled);
+  document["summary"] = {{"layers", layers.size()},
+                         {"even_mean", even.mean},
+                         {"even_worst", even.worst},
+                         {"exact_mean", exact.mean},
+                         {"exact_worst", exact.worst},
+                         {"noise_floor_mean", report.noise_floor},
+                         {"waterfill_mean", waterfilled.mean},
+                         {"waterfill_worst", waterfilled.worst},
+                         {"solve_us_median", report.solve_us_median}};
+  return document;
 }
 
 std::string split_text(const SplitReport& report, std::optional<std::size_t> top) {
-  if (report.layers.empty()) return "no layer carries load\n";
+  const std::vector<LayerSplit> layers = loaded(report);
+  if (layers.empty()) return "no layer carries load\n";
   Table table;
   table.add_column("layer", Table::Align::left);
   for (const char* header : {"even", "exact", "waterfill"}) table.add_column(header);
   table.add_column("exact is held up by", Table::Align::left);
   for (const LayerSplit& layer : selected(report, top)) {
-    table.add_row(cells(fmt::format("{}", layer.layer.value()), layer.even, layer.exact, layer.waterfill,
+    table.add_row(cells(fmt::format("{}", layer.layer.value()), layer.even, layer.exact, layer.waterfilled,
                         holder(layer)));
   }
+  const Figures even = figures_of(layers, &LayerSplit::even);
+  const Figures exact = figures_of(layers, &LayerSplit::exact);
+  const Figures waterfilled = figures_of(layers, &LayerSplit::waterfilled);
   table.add_rule();
-  table.add_row(cells("average", mean_of(report, &LayerSplit::even), mean_of(report, &LayerSplit::exact),
-                      mean_of(report, &LayerSplit::waterfill), ""));
-  table.add_row(cells("worst", worst_of(report, &LayerSplit::even), worst_of(report, &LayerSplit::exact),
-                      worst_of(report, &LayerSplit::waterfill), ""));
+  table.add_row(cells("average", even.mean, exact.mean, waterfilled.mean, ""));
+  table.add_row(cells("worst", even.worst, exact.worst, waterfilled.worst, ""));
   return table.to_string() +
          fmt::format(
-             "imbalance = max / mean rank load; batches of {} assignments cannot be told from perfect below "
-             "{:.4f}\nsolved in {:.1f} us per layer (median)\n",
+             "imbalance: max / mean rank load. A batch of {} assignments shows {:.4f} by chance alone.\n"
+             "solved in {:.1f} us per layer (median)\n",
              report.batch_assignments, report.noise_floor, report.solve_us_median);
 }
 

@@ -11,16 +11,10 @@
 
 namespace trimtab {
 
-/// Ranks whose load can flow among themselves only, and what they carry.
-struct TopRegion {
-  std::span<const Rank> ranks;
-  std::int64_t load = 0;
-};
-
 /// Moves whole assignments between the ranks of a network until their loads are as even as its edges allow.
 ///
-/// A region of ranks is brought to equal load / speed as far as it goes; what stays above can reach nothing
-/// below, and what stays below cannot be reached, so both are regions of their own, levelled the same way.
+/// A region of ranks is brought to equal load / speed as far as it goes. Ranks that stay above, with what
+/// they can reach, and the rest, with what stays below, are then regions of their own.
 class Leveller {
  public:
   enum class Depth : std::uint8_t {
@@ -31,25 +25,19 @@ class Leveller {
   /// Borrows the network.
   explicit Leveller(const ShareNetwork& network);
 
-  /// `flow.on_edge` and `flow.load` of the network's ranks are to be set before, and hold the result. No
-  /// allocation.
+  /// `flow.on_edge` and `flow.load` are to be set before, and hold the result. No allocation.
   void level(ShareFlow<std::int64_t>& flow, Depth depth);
-
-  /// Of each component, the region of its fullest ranks. Valid until the next call of `level`.
-  [[nodiscard]] std::span<const TopRegion> tops() const noexcept { return tops_; }
 
  private:
   struct Region {
     std::int32_t begin, end;  ///< Of `order_`.
-    bool is_top;
   };
 
-  void settle(const Region& region, ShareFlow<std::int64_t>& flow, Depth depth);
+  void settle(const Region& region, ShareFlow<std::int64_t>& flow);
   [[nodiscard]] std::span<Rank> ranks_of(const Region& region);
-  template <class Predicate>
-  std::int32_t move_to_front(const Region& region, Predicate predicate);
+  [[nodiscard]] double max_pressure(const Region& region, const ShareFlow<std::int64_t>& flow);
+  [[nodiscard]] std::int32_t move_above_to_front(const Region& region);
   void add(Region region);
-  void add_top(const Region& region, const ShareFlow<std::int64_t>& flow);
 
   const ShareNetwork& network_;
   WholeLimits limits_;
@@ -58,7 +46,7 @@ class Leveller {
   std::vector<Rank> scratch_;
   std::vector<std::int32_t> region_of_;  ///< By Rank: where its region begins.
   std::vector<Region> open_;
-  std::vector<TopRegion> tops_;
+  double settled_pressure_ = 0.0;  ///< Largest load / speed of a rank that is done.
 };
 
 }  // namespace trimtab

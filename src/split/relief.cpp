@@ -2,21 +2,15 @@
 #include "split/relief.hpp"
 
 namespace trimtab {
+namespace {
+
+constexpr Rank no_rank{-1};
+
+}  // namespace
 
 Relief::Relief(const ShareNetwork& network)
-    : network_(network),
-      mark_(network.num_ranks(), 0),
-      seen_(network.shared.size(), 0),
-      own_(network.num_ranks(), no_edge),
-      next_(network.num_ranks(), no_edge) {
+    : network_(network), visits_(network.num_ranks()), seen_(network.shared.size(), 0) {
   queue_.reserve(network.num_ranks());
-}
-
-void Relief::reach(Rank rank, EdgeId own, EdgeId next) {
-  mark_[rank.index()] = round_ + 1;
-  own_[rank.index()] = own;
-  next_[rank.index()] = next;
-  queue_.push_back(rank);
 }
 
 template <class Number>
@@ -26,9 +20,9 @@ Relief::Outcome Relief::begin_round(std::span<const Rank> region, const ShareFlo
   queue_.clear();
   Outcome outcome;
   for (Rank rank : region) {
-    mark_[rank.index()] = round_;
+    visits_[rank.index()].mark = round_;
     const Number surplus = flow.load[rank.index()] - flow.limit[rank.index()];
-    if (surplus < -tolerance) reach(rank, no_edge, no_edge);
+    if (surplus < -tolerance) reach(rank, no_edge, no_edge, no_rank);
     outcome.above = outcome.above || surplus > tolerance;
   }
   outcome.below = !queue_.empty();
@@ -38,13 +32,15 @@ Relief::Outcome Relief::begin_round(std::span<const Rank> region, const ShareFlo
 template <class Number>
 void Relief::grow_forest(const ShareFlow<Number>& flow, Number tolerance) {
   for (std::size_t i = 0; i < queue_.size(); ++i) {
-    for (EdgeId next : network_.edges_at.of(queue_[i])) {
-      const SharedId shared = network_.shared_of[next.index()];
-      if (seen_[shared.index()] == round_) continue;
-      seen_[shared.index()] = round_;
-      for (EdgeId own : network_.edges_of(shared)) {
+    const Rank to = queue_[i];
+    for (const Inlet& inlet : network_.inlets.of(to)) {
+      if (seen_[inlet.shared.index()] == round_) continue;
+      seen_[inlet.shared.index()] = round_;
+      for (EdgeId own = inlet.first; own != inlet.last; own = own.next()) {
         const Rank rank = network_.rank_of[own.index()];
-        if (mark_[rank.index()] == round_ && flow.on_edge[own.index()] > tolerance) reach(rank, own, next);
+        if (visits_[rank.index()].mark == round_ && flow.on_edge[own.index()] > tolerance) {
+          reach(rank, own, inlet.edge, to);
+        }
       }
     }
   }
@@ -54,16 +50,17 @@ template <class Number>
 bool Relief::push(Rank source, ShareFlow<Number>& flow, Number tolerance) {
   Number amount = flow.load[source.index()] - flow.limit[source.index()];
   Rank at = source;
-  for (; own_[at.index()] != no_edge; at = network_.rank_of[next_[at.index()].index()]) {
-    amount = std::min(amount, flow.on_edge[own_[at.index()].index()]);
+  for (Rank to = visits_[at.index()].to; to != no_rank; to = visits_[at.index()].to) {
+    amount = std::min(amount, flow.on_edge[visits_[at.index()].own.index()]);
+    at = to;
   }
   amount = std::min(amount, flow.limit[at.index()] - flow.load[at.index()]);
   if (amount <= tolerance) return false;
   flow.load[source.index()] -= amount;
   flow.load[at.index()] += amount;
-  for (at = source; own_[at.index()] != no_edge; at = network_.rank_of[next_[at.index()].index()]) {
-    flow.on_edge[own_[at.index()].index()] -= amount;
-    flow.on_edge[next_[at.index()].index()] += amount;
+  for (at = source; visits_[at.index()].to != no_rank; at = visits_[at.index()].to) {
+    flow.on_edge[visits_[at.index()].own.index()] -= amount;
+    flow.on_edge[visits_[at.index()].next.index()] += amount;
   }
   return true;
 }
@@ -72,7 +69,7 @@ template <class Number>
 Relief::Outcome Relief::run(std::span<const Rank> region, ShareFlow<Number>& flow, Number tolerance) {
   for (;;) {
     const Outcome outcome = begin_round(region, flow, tolerance);
-    if (!outcome.above && !outcome.below) return outcome;
+    if (!outcome.above || !outcome.below) return outcome;
     const std::size_t num_roots = queue_.size();
     grow_forest(flow, tolerance);
     bool moved = false;

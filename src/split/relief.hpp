@@ -22,13 +22,6 @@ struct ShareFlow {
     load.assign(network.num_ranks(), 0);
     limit.assign(network.num_ranks(), 0);
   }
-  /// From the rank of one edge to that of another of the same expert.
-  void move(const ShareNetwork& network, EdgeId from, EdgeId to, Number amount) {
-    on_edge[from.index()] -= amount;
-    on_edge[to.index()] += amount;
-    load[network.rank_of[from.index()].index()] -= amount;
-    load[network.rank_of[to.index()].index()] += amount;
-  }
 };
 
 /// Brings every rank of a region to its limit as far as one pass from the leaves of its spanning trees to the
@@ -40,16 +33,16 @@ void sweep_trees(const ShareNetwork& network, std::span<const Rank> region,
                  std::span<const std::int32_t> region_of, ShareFlow<Number>& flow) {
   for (std::size_t i = region.size(); i-- > 0;) {
     const Rank rank = region[i];
-    const EdgeId up = network.up[rank.index()];
-    if (up == no_edge) continue;
-    const EdgeId down = network.down[rank.index()];
-    if (region_of[network.rank_of[down.index()].index()] != region_of[rank.index()]) continue;
+    const TreeLink& link = network.links[rank.index()];
+    if (link.up == no_edge || region_of[link.parent.index()] != region_of[rank.index()]) continue;
+    Number& up = flow.on_edge[link.up.index()];
+    Number& down = flow.on_edge[link.down.index()];
     const Number surplus = flow.load[rank.index()] - flow.limit[rank.index()];
-    if (surplus > 0) {
-      flow.move(network, up, down, std::min(surplus, flow.on_edge[up.index()]));
-    } else {
-      flow.move(network, down, up, std::min(-surplus, flow.on_edge[down.index()]));
-    }
+    const Number amount = surplus > 0 ? std::min(surplus, up) : std::max<Number>(surplus, -down);
+    up -= amount;
+    down += amount;
+    flow.load[rank.index()] -= amount;
+    flow.load[link.parent.index()] += amount;
   }
 }
 
@@ -70,22 +63,33 @@ class Relief {
   Outcome run(std::span<const Rank> region, ShareFlow<Number>& flow, Number tolerance);
 
   /// Whether, where the last run left something above or below, `rank` can reach a rank below its limit.
-  [[nodiscard]] bool can_reach_below(Rank rank) const noexcept { return mark_[rank.index()] == round_ + 1; }
+  [[nodiscard]] bool can_reach_below(Rank rank) const noexcept {
+    return visits_[rank.index()].mark == round_ + 1;
+  }
 
  private:
+  struct Visit {
+    std::uint64_t mark = 0;  ///< `round_` in the region, `round_` + 1 once reached.
+    EdgeId own = no_edge;    ///< The edge that gives;
+    EdgeId next = no_edge;   ///< and the one of the same expert that takes.
+    Rank to{-1};             ///< The rank of `next`; -1 where a chain ends.
+  };
+
   template <class Number>
   Outcome begin_round(std::span<const Rank> region, const ShareFlow<Number>& flow, Number tolerance);
   template <class Number>
   void grow_forest(const ShareFlow<Number>& flow, Number tolerance);
   template <class Number>
   bool push(Rank source, ShareFlow<Number>& flow, Number tolerance);
-  void reach(Rank rank, EdgeId own, EdgeId next);
+  void reach(Rank rank, EdgeId own, EdgeId next, Rank to) {
+    visits_[rank.index()] = {round_ + 1, own, next, to};
+    queue_.push_back(rank);
+  }
 
   const ShareNetwork& network_;
-  std::uint64_t round_ = 0;  ///< Even. A rank of the region has mark `round_`, `round_` + 1 once reached.
-  std::vector<std::uint64_t> mark_;  ///< By Rank.
+  std::uint64_t round_ = 0;          ///< Even.
+  std::vector<Visit> visits_;        ///< By Rank.
   std::vector<std::uint64_t> seen_;  ///< By SharedId: the round in which it was looked through.
-  std::vector<EdgeId> own_, next_;   ///< By Rank reached: the edge that gives and the one that takes.
   std::vector<Rank> queue_;          ///< Ranks reached, those below their limit first.
 };
 

@@ -74,13 +74,12 @@ void add_component(ShareNetwork& network, Rank root, std::vector<bool>& reached)
   std::size_t next = network.order.size();
   network.order.push_back(root);
   for (; next < network.order.size(); ++next) {
-    for (EdgeId down : network.edges_at.of(network.order[next])) {
-      for (EdgeId up : network.edges_of(network.shared_of[down.index()])) {
+    for (const Inlet& inlet : network.inlets.of(network.order[next])) {
+      for (EdgeId up : network.edges_of(inlet.shared)) {
         const Rank rank = network.rank_of[up.index()];
         if (reached[rank.index()]) continue;
         reached[rank.index()] = true;
-        network.up[rank.index()] = up;
-        network.down[rank.index()] = down;
+        network.links[rank.index()] = {up, inlet.edge, network.order[next]};
         network.order.push_back(rank);
       }
     }
@@ -91,14 +90,13 @@ void add_component(ShareNetwork& network, Rank root, std::vector<bool>& reached)
 /// The ranks with most edges first, so that trees are shallow.
 void add_components(ShareNetwork& network) {
   std::vector<Rank> ranks;
-  const auto degree = [&](Rank rank) { return network.edges_at.of(rank).size(); };
+  const auto degree = [&](Rank rank) { return network.inlets.of(rank).size(); };
   for (Rank rank : ids<Rank>(network.num_ranks())) {
     if (degree(rank) > 0) ranks.push_back(rank);
   }
   std::stable_sort(ranks.begin(), ranks.end(), [&](Rank a, Rank b) { return degree(a) > degree(b); });
   std::vector<bool> reached(network.num_ranks(), false);
-  network.up.assign(network.num_ranks(), no_edge);
-  network.down.assign(network.num_ranks(), no_edge);
+  network.links.assign(network.num_ranks(), {});
   network.first_of_component.push_back(0);
   for (Rank rank : ranks) {
     if (!reached[rank.index()]) add_component(network, rank, reached);
@@ -127,20 +125,24 @@ ShareNetwork make_share_network(std::span<const ExpertId> row, std::int32_t num_
     }
   }
   add_fixed(network, fixed);
-  std::vector<EdgeId> edges;
-  for (EdgeId edge : ids<EdgeId>(network.num_edges())) edges.push_back(edge);
-  network.edges_at =
-      group_by<Rank>(network.num_ranks(), edges, [&](EdgeId edge) { return network.rank_of[edge.index()]; });
+  std::vector<Inlet> inlets;
+  for (EdgeId edge : ids<EdgeId>(network.num_edges())) {
+    const SharedId shared = network.shared_of[edge.index()];
+    inlets.push_back(
+        {edge, shared, network.first_edge[shared.index()], network.first_edge[shared.index() + 1]});
+  }
+  network.inlets = group_by<Rank>(network.num_ranks(), inlets,
+                                  [&](const Inlet& inlet) { return network.rank_of[inlet.edge.index()]; });
   for (const Holding& holding : holdings) {
     if (holding.slots.size() > 1) network.stacks.push_back(holding.slots);
   }
   for (SlotId slot : ids<SlotId>(row.size())) {
     if (row[slot.index()] == no_expert || !topology.is_alive(slot)) network.silent_slots.push_back(slot);
   }
-  for (Rank rank : ids<Rank>(topology.num_ranks())) {
-    if (topology.is_alive(rank) && network.edges_at.of(rank).empty()) network.lone_ranks.push_back(rank);
-  }
   add_components(network);
+  for (Rank rank : ids<Rank>(topology.num_ranks())) {
+    if (topology.is_alive(rank) && network.inlets.of(rank).empty()) network.order.push_back(rank);
+  }
   return network;
 }
 

@@ -17,6 +17,20 @@ inline constexpr EdgeId no_edge{-1};
 /// An expert with live slots on several ranks, numbered in the order of experts.
 using SharedId = StrongId<struct SharedTag, std::int32_t>;
 
+/// A way for load to come to a rank: from the other edges of the same expert.
+struct Inlet {
+  EdgeId edge;
+  SharedId shared;
+  EdgeId first, last;  ///< All edges of the expert, `last` excluded.
+};
+
+/// What joins a rank to its parent in a spanning tree.
+struct TreeLink {
+  EdgeId up = no_edge;    ///< The rank's own edge; `no_edge` at a root.
+  EdgeId down = no_edge;  ///< The parent's edge of the same expert.
+  Rank parent{-1};
+};
+
 /// Lists of `Item`, one for each `Key`, end to end.
 template <class Key, class Item>
 struct Grouped {
@@ -31,8 +45,7 @@ struct Grouped {
 
 /// Where the load of each expert of one layer can go. Several slots of an expert on a rank count as one.
 struct ShareNetwork {
-  std::vector<double> speeds;    ///< By rank.
-  std::vector<Rank> lone_ranks;  ///< Live ranks without shared experts.
+  std::vector<double> speeds;  ///< By rank.
 
   // Experts that live on one rank: their load is fixed.
   Grouped<Rank, ExpertId> fixed_experts;
@@ -45,7 +58,7 @@ struct ShareNetwork {
   std::vector<SharedId> shared_of;
   std::vector<SlotId> edge_slots;       ///< The lowest slot there.
   std::vector<std::int32_t> num_slots;  ///< Slots there; by EdgeId.
-  Grouped<Rank, EdgeId> edges_at;
+  Grouped<Rank, Inlet> inlets;          ///< The edges at each rank.
 
   // By expert: one of both.
   std::vector<Rank> fixed_rank;     ///< -1 where shared.
@@ -55,12 +68,12 @@ struct ShareNetwork {
   std::vector<std::vector<SlotId>> stacks;  ///< All slots of an expert on a rank, where there are several.
   std::vector<SlotId> silent_slots;         ///< Vacant, or of a dead rank.
 
-  // Ranks with edges, component after component; in each a spanning tree, breadth first from its first rank.
+  // Live ranks: those with edges, component after component, in each a spanning tree, breadth first from its
+  // first rank; then those without.
   std::vector<Rank> order;
-  std::vector<std::int32_t> first_of_component;  ///< Into `order`, and the total at the end.
-  std::vector<EdgeId>
-      up;  ///< By rank: its edge of the expert that joins it to its parent; `no_edge` at a root.
-  std::vector<EdgeId> down;  ///< By rank: the parent's edge of that expert.
+  std::vector<std::int32_t>
+      first_of_component;       ///< Into `order`; at the end, where ranks without edges begin.
+  std::vector<TreeLink> links;  ///< By Rank.
 
   [[nodiscard]] IdRange<EdgeId> edges_of(SharedId id) const noexcept {
     return {first_edge[id.index()], first_edge[id.index() + 1]};

@@ -92,12 +92,10 @@ struct SplitSolver::State {
   void start_evenly(std::span<const std::int64_t> loads);
   void start_from(std::span<const std::int64_t> start, std::span<const std::int64_t> loads);
   void place(EdgeId edge, std::int64_t amount);
-  void consider(std::span<const Rank> ranks, double pressure);
-  void find_tight();
   void write(std::span<const std::int64_t> loads, std::span<std::int64_t> assignments) const;
   [[nodiscard]] bool is_confined(ExpertId expert) const;
   template <class Load>
-  Load list_tight_experts(std::span<const Load> loads);
+  double find_tight(std::span<const Load> loads);
   SplitResult finish(std::span<const std::int64_t> loads, std::span<std::int64_t> assignments);
   [[nodiscard]] Status check(std::span<const std::int64_t> loads, std::span<std::int64_t> assignments) const;
   [[nodiscard]] Status check_start(std::span<const std::int64_t> start) const;
@@ -109,8 +107,7 @@ struct SplitSolver::State {
   ShareFlow<std::int64_t> flow;
   std::vector<std::int64_t> whole;     ///< Scaled loads of `optimum`.
   std::vector<std::uint8_t> is_tight;  ///< By Rank.
-  double optimum = 0.0;
-  std::vector<Rank> tight_ranks;
+  std::span<const Rank> tight_ranks;
   std::vector<ExpertId> tight_experts;
 };
 
@@ -122,7 +119,6 @@ SplitSolver::State::State(ShareNetwork made, std::int32_t num_experts, std::size
       whole(static_cast<std::size_t>(num_experts), 0),
       is_tight(network.num_ranks(), 0) {
   flow.resize(network);
-  tight_ranks.reserve(network.num_ranks());
   tight_experts.reserve(whole.size());
 }
 
@@ -207,28 +203,6 @@ void SplitSolver::State::start_from(std::span<const std::int64_t> start,
   }
 }
 
-void SplitSolver::State::consider(std::span<const Rank> ranks, double pressure) {
-  if (!tight_ranks.empty() && pressure <= optimum) return;
-  optimum = pressure;
-  tight_ranks.assign(ranks.begin(), ranks.end());
-}
-
-void SplitSolver::State::find_tight() {
-  const auto pressure = [&](Rank rank) {
-    return static_cast<double>(flow.load[rank.index()]) / network.speeds[rank.index()];
-  };
-  tight_ranks.clear();
-  for (const Rank& rank : network.lone_ranks) consider(std::span(&rank, 1), pressure(rank));
-  for (const TopRegion& top : leveller.tops()) {
-    double most = 0.0;
-    for (Rank rank : top.ranks) most = std::max(most, pressure(rank));
-    if (!tight_ranks.empty() && most <= optimum) continue;
-    const TightSet found = tight_search.find(top, flow);
-    consider(found.ranks, found.optimum);
-  }
-  std::sort(tight_ranks.begin(), tight_ranks.end());
-}
-
 /// No rank beyond `tight_ranks` can take its load.
 bool SplitSolver::State::is_confined(ExpertId expert) const {
   const Rank fixed = network.fixed_rank[expert.index()];
@@ -239,11 +213,16 @@ bool SplitSolver::State::is_confined(ExpertId expert) const {
   return true;
 }
 
-/// Returns their load.
+/// Fills the tight sets, and returns the load of the experts over the speed of the ranks.
 template <class Load>
-Load SplitSolver::State::list_tight_experts(std::span<const Load> loads) {
+double SplitSolver::State::find_tight(std::span<const Load> loads) {
+  tight_ranks = tight_search.find(flow);
+  double speed = 0.0;
   std::fill(is_tight.begin(), is_tight.end(), std::uint8_t{0});
-  for (Rank rank : tight_ranks) is_tight[rank.index()] = 1;
+  for (Rank rank : tight_ranks) {
+    is_tight[rank.index()] = 1;
+    speed += network.speeds[rank.index()];
+  }
   tight_experts.clear();
   Load sum = 0;
   for (ExpertId expert : ids<ExpertId>(loads.size())) {
@@ -251,7 +230,7 @@ Load SplitSolver::State::list_tight_experts(std::span<const Load> loads) {
     tight_experts.push_back(expert);
     sum += loads[expert.index()];
   }
-  return sum;
+  return static_cast<double>(sum) / speed;
 }
 
 void SplitSolver::State::write(std::span<const std::int64_t> loads,
@@ -278,9 +257,10 @@ void SplitSolver::State::write(std::span<const std::int64_t> loads,
 SplitResult SplitSolver::State::finish(std::span<const std::int64_t> loads,
                                        std::span<std::int64_t> assignments) {
   leveller.level(flow, Leveller::Depth::all);
-  find_tight();
-  list_tight_experts(loads);
-  SplitResult result{.optimum = optimum, .tight_ranks = tight_ranks, .tight_experts = tight_experts};
+  SplitResult result;
+  result.optimum = find_tight(loads);
+  result.tight_ranks = tight_ranks;
+  result.tight_experts = tight_experts;
   for (Rank rank : ids<Rank>(network.num_ranks())) {
     const std::int64_t load = flow.load[rank.index()];
     result.max_load = std::max(result.max_load, load);
@@ -326,10 +306,7 @@ double SplitSolver::optimum(std::span<const double> loads) {
   state_->set_fixed(state_->whole);
   state_->start_evenly(state_->whole);
   state_->leveller.level(state_->flow, Leveller::Depth::top);
-  state_->find_tight();
-  double speed = 0.0;
-  for (Rank rank : state_->tight_ranks) speed += state_->network.speeds[rank.index()];
-  return state_->list_tight_experts(loads) / speed;
+  return state_->find_tight(loads);
 }
 
 }  // namespace trimtab

@@ -1,32 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "split/leveller.hpp"
+#include "split/relief.hpp"
+#include "split/share_network.hpp"
 
+#include <cstdint>
 #include <span>
 #include <vector>
 
 namespace trimtab {
 
-/// Ranks that hold the optimum up: load that no other rank can take, over their speed.
-struct TightSet {
-  double optimum = 0.0;
-  std::span<const Rank> ranks;
-};
-
-/// Finds the optimum in fractions of an assignment, and the ranks that prove it, from a split that is best in
-/// whole assignments.
+/// Finds the set of ranks whose confined load / speed is largest, in fractions of an assignment, from any
+/// split in whole assignments; fast from one whose largest load / speed is least.
 class TightSearch {
  public:
   /// Borrows the network.
   explicit TightSearch(const ShareNetwork& network);
 
-  /// The tightest set of ranks inside `top`, a region that Leveller found for `flow`. Valid until the next
-  /// call. No allocation.
-  TightSet find(const TopRegion& top, const ShareFlow<std::int64_t>& flow);
+  /// Ascending; valid until the next call. No allocation.
+  std::span<const Rank> find(const ShareFlow<std::int64_t>& flow);
 
  private:
-  void set_surplus(std::int64_t load, const ShareFlow<std::int64_t>& flow);
+  [[nodiscard]] double pressure(Rank rank, const ShareFlow<std::int64_t>& flow) const;
+  void add_reachable(double least_pressure, const ShareFlow<std::int64_t>& flow);
+  [[nodiscard]] double mean(const ShareFlow<std::int64_t>& flow) const;
+  void start(const ShareFlow<std::int64_t>& flow);
+  void set_surplus(const ShareFlow<std::int64_t>& flow);
   [[nodiscard]] bool is_level() const;
   bool shrink(const ShareFlow<std::int64_t>& flow);
 

@@ -8,6 +8,7 @@
 #include <trimtab/core/topology.hpp>
 #include <trimtab/migrate/table_compiler.hpp>
 #include <trimtab/route/table_publisher.hpp>
+#include <trimtab/split/split.hpp>
 #include <trimtab/split/split_solver.hpp>
 
 #include <cstdint>

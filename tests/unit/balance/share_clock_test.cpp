@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+
 namespace trimtab::test {
 namespace {
 
@@ -31,7 +33,7 @@ TEST(ShareClock, ChangesSharesFromTheSumOfAllRanksCounts) {
         ASSERT_TRUE(rank.balancer->on_forward_completed());
         EXPECT_EQ(rank.balancer->counters().splits_published, 1U);
         EXPECT_EQ(rank.publisher.identity(), (TableIdentity{Epoch{0}, 1}));
-        EXPECT_NEAR(tokens_to(rank, Rank{0}, ExpertId{0}, 80), 20, 1);
+        EXPECT_LE(std::abs(tokens_to(rank, Rank{0}, ExpertId{0}, 80) - 20), 1);
         EXPECT_TRUE(rank.engine->is_idle());  // Nothing moved.
       },
       1);
@@ -65,7 +67,7 @@ TEST(ShareClock, CommitsANewPlacementWithTheSharesOfItsCounts) {
         for (const auto& [expert, tokens] : {std::pair{0, 40}, {2, 140}, {1, 40}}) {
           on_first += tokens_to(rank, Rank{0}, ExpertId{expert}, static_cast<std::size_t>(tokens));
         }
-        EXPECT_NEAR(on_first, 110, 3);
+        EXPECT_LE(std::abs(on_first - 110), 3);
       },
       1);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <trimtab/balance/splitter.hpp>
+#include <trimtab/route/router.hpp>
 
 #include "support/placements.hpp"
 #include "support/threaded_executor.hpp"
@@ -25,11 +26,6 @@ Splitter make_splitter() { return *Splitter::make(two_layers, two_ranks, Epoch{3
 
 TablePublisher make_publisher(Epoch epoch) {
   return TablePublisher(*RoutingTable::compile(two_layers, two_ranks, {epoch, 0}));
-}
-
-std::vector<std::int64_t> row(const Split& split, LayerId layer) {
-  const auto values = split.layer(layer);
-  return {values.begin(), values.end()};
 }
 
 TEST(Splitter, LevelsTheRanksOfEachLayer) {
