@@ -3,12 +3,10 @@
 
 #include <trimtab/core/imbalance.hpp>
 
-#include "plan/connect.hpp"
 #include "plan/exact_imbalance.hpp"
 #include "plan/pack.hpp"
 #include "plan/replicate.hpp"
 #include "plan/spill.hpp"
-#include "plan/split_search.hpp"
 #include "plan/swap.hpp"
 #include "plan/two_per_rank.hpp"
 
@@ -17,20 +15,13 @@
 namespace trimtab {
 namespace {
 
-/// Where improvement ends: above what no placement can beat by a fraction of the noise of any batch.
-constexpr double good_enough = 1.0 + 3e-4;
 /// Above it a layer is searched by default: swaps alone did not come near the bound.
 constexpr double near_enough = 1.0 + 3e-3;
 constexpr std::size_t swaps_per_rank = 4;
 constexpr std::size_t touch_up_swaps = 2;
-/// What a connected replica graph may cost of the even balance.
-constexpr double connecting_costs = 1.0 + 5e-3;
 
 std::size_t steps_per_slot(Effort effort) { return effort == Effort::thorough ? 1000 : 120; }
 std::size_t pair_steps_per_slot(Effort effort) { return effort == Effort::thorough ? 500 : 40; }
-
-std::size_t split_steps_per_slot(Effort effort) { return effort == Effort::thorough ? 100 : 20; }
-std::size_t split_rounds_of(Effort effort) { return effort == Effort::thorough ? 8 : 4; }
 
 std::size_t rounds_of(Effort effort) { return effort == Effort::thorough ? 9 : 2; }
 
@@ -70,6 +61,7 @@ LayerReport LayerPlanner::plan(LayerId layer, std::span<const LayerLoads> scenar
   LayerReport report{.layer = layer};
   std::vector<Scenario> under = loaded(scenarios);
   report.is_dense = under.empty();
+  if (options_.shares == ShareMode::exact) report.imbalance_exact = 1.0;
   if (report.is_dense && identity_is_live_) {
     std::copy(identity_.begin(), identity_.end(), row.begin());
   } else if (report.is_dense) {
@@ -83,11 +75,12 @@ LayerReport LayerPlanner::plan(LayerId layer, std::span<const LayerLoads> scenar
 
 void LayerPlanner::plan_loaded(std::span<Scenario> under, std::span<ExpertId> row,
                                LayerReport& report) const {
-  const Parts parts = under.size() == 1 ? plan_single(under.front(), row) : plan_several(under, row);
   report.imbalance_before = imbalance_of(under, identity_);
-  if (report.imbalance_before < imbalance_of(under, row)) keep_identity(row);
+  Parts parts;
   if (options_.shares == ShareMode::exact) {
-    report.imbalance_exact = std::max(1.0, plan_for_split(under, parts, row));
+    report.imbalance_exact = std::max(1.0, plan_exact(under, row, parts));
+  } else {
+    parts = plan_even(under, row);
   }
   report.imbalance = std::max(1.0, imbalance_of(under, row));
   for (const Scenario& scenario : under) {
@@ -134,9 +127,15 @@ void LayerPlanner::plan_one(LayerLoads loads, const Parts& parts, std::span<Expe
   std::copy(view.packing.row().begin(), view.packing.row().end(), row.begin());
 }
 
-Parts LayerPlanner::plan_single(const Scenario& scenario, std::span<ExpertId> row) const {
-  plan_one(scenario.loads, scenario.parts, row);
-  return scenario.parts;
+Parts LayerPlanner::plan_even(std::span<const Scenario> scenarios, std::span<ExpertId> row) const {
+  Parts parts = scenarios.front().parts;
+  if (scenarios.size() > 1) {
+    parts = plan_several(scenarios, row);
+  } else {
+    plan_one(scenarios.front().loads, parts, row);
+  }
+  keep_identity(scenarios, row);
+  return parts;
 }
 
 std::vector<double> LayerPlanner::common_loads(std::span<const Scenario> scenarios) const {
@@ -236,59 +235,10 @@ void LayerPlanner::search(std::span<LoadView> views, const Parts& parts) const {
   anneal(views, everything, annealing);
 }
 
-// Connected ranks level each other, so most rows need nothing else.
-double LayerPlanner::plan_for_split(std::span<const Scenario> scenarios, const Parts& parts,
-                                    std::span<ExpertId> row) const {
-  double exact = connect(scenarios, exact_imbalance_of(scenarios, row), row);
-  if (options_.effort == Effort::fast || exact <= bound_of(scenarios, ShareMode::exact) * good_enough)
-    return exact;
-  std::vector<LoadView> views = views_of(scenarios, ShareMode::exact, row);
-  search_split(views, parts);
-  const Row found = views.front().packing.row();
-  const double optimum = exact_imbalance_of(scenarios, found);
-  if (optimum >= exact) return exact;
-  std::copy(found.begin(), found.end(), row.begin());
-  return connect(scenarios, optimum, row);
-}
-
-void LayerPlanner::search_split(std::span<LoadView> views, const Parts& parts) const {
-  SplitSearchOptions searching{
-      .objective = options_.objective,
-      .good_enough = good_enough,
-      .max_steps = split_steps_per_slot(options_.effort) * views[0].packing.row().size(),
-      .rounds = split_rounds_of(options_.effort)};
-  const bool spills = options_.locality == Locality::group_spill;
-  const SpillLimit limit{parts.home, options_.spill};
-  if (spills) {
-    searching.spill = &limit;
-    return search_for_split(views, part_maker_.everything(), searching);
-  }
-  for (const Part& part : parts.parts) search_for_split(views, part.region, searching);
-}
-
-// The connected row may cost a little of the even balance: it pays with the first drift that shares absorb.
-double LayerPlanner::connect(std::span<const Scenario> scenarios, double exact,
-                             std::span<ExpertId> row) const {
-  const double before = imbalance_of(scenarios, row);
-  std::vector<ExpertId> connected(row.begin(), row.end());
-  const std::vector<double> loads =
-      scenarios.size() == 1 ? std::vector<double>(scenarios[0].loads.begin(), scenarios[0].loads.end())
-                            : common_loads(scenarios);
-  const double mean = load_of(part_maker_.everything().experts, loads) / topology_.total_speed();
-  connect_replicas(loads, topology_,
-                   {.max_pressure = bound_of(scenarios, ShareMode::even) * mean * connecting_costs,
-                    .within_nodes = locality_is_by_group_},
-                   connected);
-  if (imbalance_of(scenarios, connected) > before * connecting_costs) return exact;
-  const double optimum = exact_imbalance_of(scenarios, connected);
-  if (optimum > exact * (1.0 + 1e-12)) return exact;
-  std::copy(connected.begin(), connected.end(), row.begin());
-  return optimum;
-}
-
 // Heaviest first is a heuristic: on ranks of unequal speed, or by luck, the identity may be better.
-void LayerPlanner::keep_identity(std::span<ExpertId> row) const {
-  if (!identity_is_allowed_) return;
+void LayerPlanner::keep_identity(std::span<const Scenario> scenarios, std::span<ExpertId> row) const {
+  if (!identity_is_allowed_ || imbalance_of(scenarios, live_identity_) >= imbalance_of(scenarios, row))
+    return;
   if (count_duplicates(live_identity_, topology_) > count_duplicates(row, topology_)) return;
   std::copy(live_identity_.begin(), live_identity_.end(), row.begin());
 }

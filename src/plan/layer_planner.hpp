@@ -8,6 +8,9 @@
 
 namespace trimtab {
 
+/// Where improvement ends: above what no placement can beat by a fraction of the noise of any batch.
+inline constexpr double good_enough = 1.0 + 3e-4;
+
 /// Plans single layers of one call of plan_rebalance. Immutable after construction, so layers may be planned
 /// at once from several threads.
 class LayerPlanner {
@@ -40,8 +43,9 @@ class LayerPlanner {
   void plan_one(LayerLoads loads, const Parts& parts, std::span<ExpertId> row) const;
   /// Fills `row` and all of `report` but the duplicates. Precondition: at least one scenario.
   void plan_loaded(std::span<Scenario> under, std::span<ExpertId> row, LayerReport& report) const;
+  /// For even shares.
   /// @return the parts that the plan was made in
-  Parts plan_single(const Scenario& scenario, std::span<ExpertId> row) const;
+  Parts plan_even(std::span<const Scenario> scenarios, std::span<ExpertId> row) const;
   Parts plan_several(std::span<const Scenario> scenarios, std::span<ExpertId> row) const;
   /// The weighted mean of the scenarios, each in units of its mean.
   [[nodiscard]] std::vector<double> common_loads(std::span<const Scenario> scenarios) const;
@@ -55,6 +59,9 @@ class LayerPlanner {
   [[nodiscard]] std::vector<LoadView> views_of(std::span<const Scenario> scenarios, ShareMode shares,
                                                Row row) const;
 
+  /// Plans for the exact split: never above what the plan for even shares reaches under it.
+  /// @return the optimum, as the objective has it
+  double plan_exact(std::span<const Scenario> scenarios, std::span<ExpertId> row, Parts& parts) const;
   /// Makes of a row planned for even shares one for the exact split, whose optimum is not above that of
   /// `row`.
   /// @return its optimum, as the objective has it
@@ -63,8 +70,8 @@ class LayerPlanner {
   void search_split(std::span<LoadView> views, const Parts& parts) const;
   /// Swaps experts so that the replica graph is connected, if that costs little.
   double connect(std::span<const Scenario> scenarios, double exact, std::span<ExpertId> row) const;
-  /// Puts the identity into `row` unless the locality or I2 forbids it.
-  void keep_identity(std::span<ExpertId> row) const;
+  /// Puts the identity into `row` where it is better, unless the locality or I2 forbids it.
+  void keep_identity(std::span<const Scenario> scenarios, std::span<ExpertId> row) const;
   /// Where `imbalance` is not near the bound of the scenario, looks for a higher one.
   void sharpen_bound(Scenario& scenario, double imbalance) const;
   /// As the objective has it; > 0.

@@ -5,6 +5,7 @@
 #include "plan/replicate.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace trimtab {
 namespace {
@@ -40,7 +41,7 @@ std::vector<NodeRanks> make_nodes(const Topology& topology) {
 
 PartMaker::PartMaker(std::int32_t num_experts, const Topology& topology, const PlanOptions& options,
                      Locality locality)
-    : topology_(topology), locality_(locality), shares_(options.shares), spill_(options.spill) {
+    : topology_(topology), locality_(locality), spill_(options.spill) {
   for (ExpertId e : ids<ExpertId>(num_experts)) everything_.experts.push_back(e);
   everything_.ranks = usable_ranks(topology);
   speeds_are_equal_ = std::all_of(everything_.ranks.begin(), everything_.ranks.end(), [&](Rank rank) {
@@ -56,14 +57,20 @@ Parts PartMaker::make(LayerLoads loads) const {
 }
 
 Parts PartMaker::make_whole(LayerLoads loads) const {
-  Parts parts{{{everything_, count(loads, everything_)}}, {}, 0.0, 0.0};
+  Parts parts{{{everything_, count_replicas(loads, everything_, topology_)}}, {}, 0.0, 0.0};
   parts.exact_bound = parts.bound = bound_of_everything(loads, parts.parts[0].counts);
   return parts;
 }
 
-std::vector<std::int32_t> PartMaker::count(LayerLoads loads, const Region& region) const {
-  return shares_ == ShareMode::exact ? count_replicas_for_split(loads, region, topology_)
-                                     : count_replicas(loads, region, topology_);
+std::optional<Parts> PartMaker::count_for_split(LayerLoads loads, const Parts& parts) const {
+  Parts made = parts;
+  bool differs = false;
+  for (Part& part : made.parts) {
+    const std::vector<std::int32_t> before =
+        std::exchange(part.counts, count_replicas_for_split(loads, part.region, topology_));
+    differs |= part.counts != before;
+  }
+  return differs ? std::optional(std::move(made)) : std::nullopt;
 }
 
 // With equal speeds the counts that the planner starts from are those that the replica floor is made of.
@@ -98,7 +105,7 @@ Parts PartMaker::make_by_group(LayerLoads loads) const {
     experts.insert(experts.end(), groups_[g].begin(), groups_[g].end());
     for (ExpertId e : groups_[g]) parts.home[e.index()] = home;
   }
-  for (Part& part : parts.parts) part.counts = count(loads, part.region);
+  for (Part& part : parts.parts) part.counts = count_replicas(loads, part.region, topology_);
   if (locality_ == Locality::group_strict) {
     parts.exact_bound = parts.bound = pressure_bound(loads, groups_, nodes_, packing, topology_);
   } else {

@@ -5,6 +5,8 @@
 
 #include "plan/bound.hpp"
 
+#include <optional>
+
 namespace trimtab {
 
 struct Part {
@@ -28,6 +30,8 @@ class PartMaker {
             Locality locality);
 
   [[nodiscard]] Parts make(LayerLoads loads) const;
+  /// The same parts with counts for the exact split; none where these are no others.
+  [[nodiscard]] std::optional<Parts> count_for_split(LayerLoads loads, const Parts& parts) const;
   /// A bound at least as high as `bound`, for ranks of few slots, where the mean says little.
   /// @param reached  load / speed of the fullest rank of a placement of these loads
   [[nodiscard]] double sharpen(LayerLoads loads, double bound, double reached) const;
@@ -39,11 +43,8 @@ class PartMaker {
   [[nodiscard]] Parts make_by_group(LayerLoads loads) const;
   [[nodiscard]] double bound_of_everything(LayerLoads loads, std::span<const std::int32_t> counts) const;
 
-  [[nodiscard]] std::vector<std::int32_t> count(LayerLoads loads, const Region& region) const;
-
   const Topology& topology_;
   Locality locality_;
-  ShareMode shares_;
   double spill_;
   Region everything_;
   bool speeds_are_equal_;
