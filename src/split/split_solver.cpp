@@ -219,7 +219,7 @@ bool SplitSolver::State::is_confined(ExpertId expert) const {
 /// Fills the tight sets, and returns the load of the experts over the speed of the ranks.
 template <class Load>
 double SplitSolver::State::find_tight(std::span<const Load> loads) {
-  tight_ranks = tight_search.find(flow);
+  tight_ranks = tight_search.find(leveller.regions(), flow);
   double speed = 0.0;
   std::fill(is_tight.begin(), is_tight.end(), std::uint8_t{0});
   for (Rank rank : tight_ranks) {
@@ -227,9 +227,10 @@ double SplitSolver::State::find_tight(std::span<const Load> loads) {
     speed += network.speeds[rank.index()];
   }
   tight_experts.clear();
+  const bool is_all = tight_ranks.size() == network.order.size();
   Load sum = 0;
   for (ExpertId expert : ids<ExpertId>(loads.size())) {
-    if (loads[expert.index()] == 0 || !is_confined(expert)) continue;
+    if (loads[expert.index()] == 0 || !(is_all || is_confined(expert))) continue;
     tight_experts.push_back(expert);
     sum += loads[expert.index()];
   }
