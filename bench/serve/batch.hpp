@@ -26,13 +26,13 @@ inline RoutingTable make_table(std::uint64_t epoch) {
 }
 
 /// Experts whose popularity falls off like a lognormal, as real ones do.
-inline std::vector<ExpertId> make_experts() {
+inline std::vector<ExpertId> make_experts(std::size_t count = num_assignments) {
   std::mt19937_64 random(7);
   std::lognormal_distribution<double> popularity(0.0, 0.8);
   std::vector<double> weights(num_experts);
   for (double& weight : weights) weight = popularity(random);
   std::discrete_distribution<std::int32_t> choose(weights.begin(), weights.end());
-  std::vector<ExpertId> experts(num_assignments);
+  std::vector<ExpertId> experts(count);
   for (ExpertId& expert : experts) expert = ExpertId{choose(random)};
   return experts;
 }

@@ -1,36 +1,194 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <trimtab/core/checksum.hpp>
 #include <trimtab/route/routing_table.hpp>
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace trimtab {
+namespace {
 
-RoutingTable::RoutingTable(std::int32_t num_layers, std::int32_t num_experts, TableIdentity identity)
-    : num_layers_(num_layers), num_experts_(num_experts), identity_(identity) {
-  first_replica_.reserve(static_cast<std::size_t>(num_layers) * static_cast<std::size_t>(num_experts) + 1);
-  first_replica_.push_back(0);
+constexpr std::int64_t load_limit = std::int64_t{1} << 62;
+
+Status check_source_loads(std::span<const std::int64_t> loads, std::int32_t num_ranks) {
+  if (loads.empty()) return {};
+  if (loads.size() != static_cast<std::size_t>(num_ranks)) {
+    return failure(Errc::invalid_argument,
+                   fmt::format("{} source loads for {} ranks", loads.size(), num_ranks));
+  }
+  std::int64_t sum = 0;
+  for (Rank rank : ids<Rank>(num_ranks)) {
+    const std::int64_t load = loads[rank.index()];
+    if (load < 0) {
+      return failure(Errc::invalid_argument,
+                     fmt::format("rank {}: source load {} is below 0", rank.value(), load));
+    }
+    if (load >= load_limit - sum) {
+      return failure(Errc::invalid_argument,
+                     fmt::format("source loads up to rank {} sum to more than {}", rank.value(), load_limit));
+    }
+    sum += load;
+  }
+  return {};
 }
 
-void RoutingTable::add_row(std::span<const SlotId> replicas, const Topology& topology) {
-  for (SlotId slot : replicas) {
-    if (!topology.is_alive(slot)) continue;
-    slots_.push_back(slot);
-    after_.push_back(static_cast<std::uint32_t>(slots_.size()));
+Status check_split(const Split& split, const Placement& placement) {
+  if (split.num_layers() == placement.num_layers() && split.num_slots() == placement.num_slots()) return {};
+  return failure(Errc::invalid_argument,
+                 fmt::format("split of {} layers x {} slots for a placement of {} x {}", split.num_layers(),
+                             split.num_slots(), placement.num_layers(), placement.num_slots()));
+}
+
+/// Room for a sum of any assignments, times whole_share.
+__extension__ typedef unsigned __int128 Wide;
+
+/// round(whole_share * part / total), exactly. Long division is several times slower and hardly ever needed.
+std::uint64_t share_of(Wide part, Wide total) {
+  if (total > std::numeric_limits<std::uint32_t>::max()) {
+    return static_cast<std::uint64_t>(((part << 32) + total / 2) / total);
   }
-  after_.back() = first_replica_.back();
-  first_replica_.push_back(static_cast<std::uint32_t>(slots_.size()));
+  const auto divisor = static_cast<std::uint64_t>(total);
+  return ((static_cast<std::uint64_t>(part) << 32) + divisor / 2) / divisor;
+}
+
+template <class T>
+std::size_t bytes_of(const std::vector<T>& values) {
+  return values.size() * sizeof(T);
+}
+
+}  // namespace
+
+struct RoutingTable::Inputs {
+  const Placement& placement;
+  const Topology& topology;
+  const Split* split;
+};
+
+Result<RoutingTable> RoutingTable::compile(const Placement& placement, const Topology& topology,
+                                           TableIdentity identity, const TableOptions& options) {
+  return compile(Inputs{placement, topology, nullptr}, identity, options);
 }
 
 Result<RoutingTable> RoutingTable::compile(const Placement& placement, const Topology& topology,
-                                           TableIdentity identity) {
+                                           TableIdentity identity, const Split& split,
+                                           const TableOptions& options) {
+  if (Status same = check_split(split, placement); !same) return failure(std::move(same));
+  return compile(Inputs{placement, topology, &split}, identity, options);
+}
+
+Result<RoutingTable> RoutingTable::compile(const Inputs& inputs, TableIdentity identity,
+                                           const TableOptions& options) {
+  const auto& [placement, topology, split] = inputs;
   if (Status live = check_live(placement, topology); !live) return failure(std::move(live));
-  RoutingTable table(placement.num_layers(), placement.num_experts(), identity);
+  if (Status loads = check_source_loads(options.source_loads, topology.num_ranks()); !loads) {
+    return failure(std::move(loads));
+  }
+  RoutingTable table(inputs, identity, options);
   for (LayerId layer : ids<LayerId>(placement.num_layers())) {
+    const auto assignments = split == nullptr ? std::span<const std::int64_t>{} : split->layer(layer);
     for (ExpertId expert : ids<ExpertId>(placement.num_experts())) {
-      table.add_row(placement.replicas(layer, expert), topology);
+      table.add_row(placement.replicas(layer, expert), assignments);
     }
   }
+  table.fingerprint_ = table.compute_fingerprint();
   return table;
+}
+
+RoutingTable::RoutingTable(const Inputs& inputs, TableIdentity identity, const TableOptions& options)
+    : num_layers_(inputs.placement.num_layers()),
+      num_experts_(inputs.placement.num_experts()),
+      identity_(identity),
+      model_(options.model),
+      topology_(inputs.topology) {
+  const auto layers = static_cast<std::size_t>(num_layers_);
+  const std::size_t max_places = layers * static_cast<std::size_t>(topology_.num_live_slots());
+  first_replica_.reserve(layers * static_cast<std::size_t>(num_experts_) + 1);
+  first_replica_.push_back(0);
+  slots_.reserve(max_places);
+  share_begins_.reserve(max_places);
+  add_source_loads(options.source_loads);
+}
+
+void RoutingTable::add_source_loads(std::span<const std::int64_t> loads) {
+  const auto ranks = ids<Rank>(topology_.num_ranks());
+  bool is_even = true;
+  for (Rank rank : ranks) {
+    is_even = is_even && (loads.empty() || !topology_.is_alive(rank) || loads[rank.index()] == 0);
+  }
+  source_loads_before_.reserve(ranks.size() + 1);
+  source_loads_before_.push_back(0);
+  for (Rank rank : ranks) {
+    const std::int64_t load = is_even ? 1 : loads[rank.index()];
+    source_loads_before_.push_back(source_loads_before_.back() + (topology_.is_alive(rank) ? load : 0));
+  }
+}
+
+void RoutingTable::add_row(std::span<const SlotId> replicas, std::span<const std::int64_t> assignments) {
+  std::size_t num_live = 0;
+  bool is_shared = false;
+  for (SlotId slot : replicas) {
+    if (!topology_.is_alive(slot)) continue;
+    ++num_live;
+    is_shared = is_shared || (!assignments.empty() && assignments[slot.index()] > 0);
+  }
+  if (is_shared) {
+    add_shared(replicas, assignments);
+  } else {
+    add_even(replicas, num_live);
+  }
+  first_replica_.push_back(static_cast<std::uint32_t>(slots_.size()));
+}
+
+void RoutingTable::add_even(std::span<const SlotId> replicas, std::size_t num_live) {
+  std::uint64_t i = 0;
+  for (SlotId slot : replicas) {
+    if (!topology_.is_alive(slot)) continue;
+    slots_.push_back(slot);
+    share_begins_.push_back(static_cast<std::uint32_t>(i++ * whole_share / num_live));
+  }
+}
+
+void RoutingTable::add_shared(std::span<const SlotId> replicas, std::span<const std::int64_t> assignments) {
+  const auto part_of = [&](SlotId slot) {
+    return topology_.is_alive(slot) ? Wide(assignments[slot.index()]) : Wide{0};
+  };
+  Wide total = 0;
+  for (SlotId slot : replicas) total += part_of(slot);
+  std::uint64_t begin = 0;
+  Wide sum = 0;
+  for (SlotId slot : replicas) {
+    sum += part_of(slot);
+    const std::uint64_t end = share_of(sum, total);
+    if (end == begin) continue;
+    slots_.push_back(slot);
+    share_begins_.push_back(static_cast<std::uint32_t>(std::exchange(begin, end)));
+  }
+}
+
+std::uint64_t RoutingTable::compute_fingerprint() const {
+  std::vector<std::uint64_t> head{identity_.epoch.value(), identity_.split_version,
+                                  static_cast<std::uint64_t>(model_), static_cast<std::uint64_t>(num_layers_),
+                                  static_cast<std::uint64_t>(num_experts_)};
+  for (Rank rank : ids<Rank>(topology_.num_ranks())) {
+    const RankInfo& info = topology_.rank(rank);
+    head.push_back(info.node.index());
+    head.push_back(static_cast<std::uint64_t>(info.num_slots));
+  }
+  std::uint64_t sum = checksum_of(std::as_bytes(std::span(head)));
+  sum = checksum_of(std::as_bytes(std::span(first_replica_)), sum);
+  sum = checksum_of(std::as_bytes(std::span(slots_)), sum);
+  sum = checksum_of(std::as_bytes(std::span(share_begins_)), sum);
+  return checksum_of(std::as_bytes(std::span(source_loads_before_)), sum);
+}
+
+std::size_t RoutingTable::bytes() const noexcept {
+  const std::size_t topology = static_cast<std::size_t>(topology_.num_ranks()) * sizeof(RankInfo) +
+                               static_cast<std::size_t>(topology_.num_slots()) * sizeof(Rank);
+  return sizeof(*this) + topology + bytes_of(source_loads_before_) + bytes_of(first_replica_) +
+         bytes_of(slots_) + bytes_of(share_begins_);
 }
 
 }  // namespace trimtab

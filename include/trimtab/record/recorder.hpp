@@ -2,6 +2,7 @@
 #pragma once
 
 #include <trimtab/core/ids.hpp>
+#include <trimtab/core/model_role.hpp>
 #include <trimtab/core/placement.hpp>
 #include <trimtab/core/result.hpp>
 
@@ -11,7 +12,6 @@
 
 namespace trimtab {
 
-enum class ModelRole : std::uint8_t { target, draft };
 enum class Phase : std::uint8_t { prefill, decode };
 
 /// What is counted apart: a draft model never counts into its target, nor decode into prefill.

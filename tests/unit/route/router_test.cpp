@@ -10,7 +10,6 @@
 #include <map>
 #include <random>
 #include <set>
-#include <type_traits>
 
 namespace trimtab::test {
 namespace {
@@ -22,11 +21,19 @@ constexpr LayerId layer0{0};
 
 // R1: what was mapped once cannot be mapped again, for a slot is no expert.
 template <class Id>
-constexpr bool can_dispatch = std::is_invocable_v<decltype(&Router::dispatch), Router&, const RoutingTable&,
-                                                  LayerId, std::span<const Id>, std::span<SlotId>>;
+concept can_dispatch = requires(Router router, const RoutingTable& table, std::span<const Id> ids,
+                                std::span<SlotId> slots) {
+  router.dispatch(table, LayerId{0}, ids, slots);
+};
 static_assert(can_dispatch<ExpertId>);
 static_assert(!can_dispatch<SlotId>);
 static_assert(!can_dispatch<std::int32_t>);
+template <class Id>
+concept can_dispatch_in_place = requires(Router router, const RoutingTable& table, std::span<Id> ids) {
+  router.dispatch_in_place(table, LayerId{0}, ids);
+};
+static_assert(can_dispatch_in_place<ExpertId>);
+static_assert(!can_dispatch_in_place<SlotId>);
 
 // Experts 0..3 with 4, 1, 3 and 2 replicas, in two layers that differ.
 Placement replicated() {
@@ -150,7 +157,7 @@ TEST_P(RouterBadExpert, IsNamedAndLeavesTheCounters) {
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().code, Errc::invalid_argument);
   EXPECT_EQ(status.error().message,
-            "layer 1, index 29: expert " + std::to_string(GetParam()) + " is not in 0..3");
+            "layer 1, token 29, column 0: expert " + std::to_string(GetParam()) + " is not in 0..3");
   EXPECT_EQ(dispatch(router, table, LayerId{1}, before), dispatch(twin, table, LayerId{1}, before));
 }
 

@@ -39,4 +39,10 @@ inline RoutingTable make_table(const Placement& placement, std::uint64_t epoch,
       .value();
 }
 
+inline RoutingTable make_table(const Placement& placement, std::uint64_t epoch, const Split& split) {
+  return RoutingTable::compile(placement, make_topology(1, placement.num_slots()), {.epoch = Epoch{epoch}},
+                               split)
+      .value();
+}
+
 }  // namespace trimtab::test
