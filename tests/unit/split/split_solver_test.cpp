@@ -126,6 +126,18 @@ TEST(SplitSolver, TakesTheLargestSum) {
   EXPECT_EQ(result.max_load, max_split_total / 2);
 }
 
+// 2049 times 2^53 is 2^53 again in 64 bits.
+TEST(SplitSolver, RefusesASumThatWrapsRound) {
+  constexpr std::int32_t num_experts = 2049;
+  std::vector<ExpertId> row;
+  for (ExpertId expert : ids<ExpertId>(num_experts)) row.push_back(expert);
+  SplitSolver solver = SplitSolver::make(row, num_experts, topology_of({num_experts})).value();
+  Loads assignments(row.size());
+  const auto result = solver.solve(Loads(row.size(), max_split_total), assignments);
+  ASSERT_FALSE(result.has_value());
+  EXPECT_THAT(result.error().message, HasSubstr("expert 1:"));
+}
+
 TEST(SplitSolver, RefusesBadPlacements) {
   const Topology topology = topology_of({2, 2});
   const auto message = [&](std::vector<ExpertId> row, int experts) {
