@@ -10,6 +10,7 @@
 #include "report/split_report.hpp"
 
 #include <trimtab/core/noise_floor.hpp>
+#include <trimtab/plan/planner.hpp>
 #include <trimtab/split/split_plan.hpp>
 #include <trimtab/split/split_solver.hpp>
 
@@ -17,6 +18,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -32,6 +34,9 @@ struct SplitArguments {
   std::string placement;
   ClusterOptions cluster;
   std::string layers;
+  std::int32_t groups = 1;
+  Locality locality = Locality::automatic;
+  std::int64_t min_assignments = 0;
   std::int32_t top_k = 8;
   std::int32_t batch_tokens = 4096;
   std::optional<std::size_t> top;
@@ -92,11 +97,27 @@ double median_solve_us(const LoadMatrix& loads, const Placement& placement, cons
   return *middle;
 }
 
+/// Groups whose tokens stay in the node that owns them, or 1.
+std::int32_t strict_groups(const SplitArguments& args, const Topology& topology, std::int32_t num_experts) {
+  if (num_experts % args.groups != 0) {
+    usage_error("--groups", fmt::format("{} groups do not divide {} experts", args.groups, num_experts));
+  }
+  const bool divides = args.groups > 1 && args.groups % topology.num_nodes() == 0;
+  if (args.locality == Locality::group_strict && !divides) {
+    usage_error("--locality",
+                fmt::format("group-strict needs nodes that divide the groups: {} nodes, {} groups",
+                            topology.num_nodes(), args.groups));
+  }
+  return divides && args.locality != Locality::none ? args.groups : 1;
+}
+
 Result<SplitReport> make_report(const SplitArguments& args, const LoadMatrix& loads,
                                 const Placement& placement, const Topology& topology) {
   TbbExecutor executor(static_cast<int>(std::max(1U, std::thread::hardware_concurrency())));
   SplitOptions options;
   options.shared_tokens = 1.0 / args.top_k;
+  options.num_groups = strict_groups(args, topology, loads.num_experts());
+  options.min_assignments = args.min_assignments;
   Result<SplitPlan> plan = solve_split(loads, placement, topology, options, executor);
   if (!plan) return failure(plan.error().code, fmt::format("{}: {}", args.placement, plan.error().message));
   std::int64_t live_ranks = 0;
@@ -141,6 +162,22 @@ CLI::App* add_split_command(CLI::App& app, Outcome& outcome) {
   verb->get_option("--ranks")->required();
   args->cluster.add_rank_options_to(*verb);
   verb->add_option("--layers", args->layers, "Rows A to B-1 only")->type_name("A:B");
+  verb->add_option("--groups", args->groups,
+                   "Expert groups: where nodes divide them, tokens stay in the node that owns their group")
+      ->check(in_range(1, 1 << 20))
+      ->type_name("N")
+      ->capture_default_str();
+  static const std::map<std::string, Locality> localities{
+      {"automatic", Locality::automatic}, {"none", Locality::none}, {"group-strict", Locality::group_strict}};
+  verb->add_option_function<std::string>(
+          "--locality", [args](const std::string& name) { args->locality = localities.at(name); },
+          "automatic, none or group-strict: whether tokens may leave that node")
+      ->check(CLI::IsMember(&localities))
+      ->option_text("NAME");
+  verb->add_option("--min-assignments", args->min_assignments,
+                   "Give no replica that is used at all fewer assignments than this")
+      ->check(in_range(0, 1 << 30))
+      ->type_name("N");
   verb->add_option(
           "--top-k", args->top_k,
           "Routed experts per token: there is one token of the shared expert for so many assignments")

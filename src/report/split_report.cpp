@@ -52,12 +52,19 @@ std::vector<std::int32_t> numbers(const std::vector<Id>& ids) {
   return values;
 }
 
+/// Of the split in whole assignments, as far as the loads are whole.
+double whole_imbalance(const LayerSplit& layer) {
+  return layer.optimum > 0.0 ? layer.exact * layer.max_pressure / layer.optimum : 1.0;
+}
+
 nlohmann::ordered_json layer_entry(const LayerSplit& layer, double noise_floor) {
   return {{"layer", layer.layer.value()},
           {"even", layer.even},
           {"exact", layer.exact},
           {"noise_floor", noise_floor},
           {"waterfill", layer.waterfilled},
+          {"whole", whole_imbalance(layer)},
+          {"given_up", layer.num_given_up},
           {"tight_ranks", numbers(layer.tight_ranks)},
           {"tight_experts", numbers(layer.tight_experts)}};
 }
@@ -75,6 +82,22 @@ std::string holder(const LayerSplit& layer) {
   constexpr double rounding = 1e-9;
   if (layer.exact <= 1.0 + rounding) return "the mean";
   return fmt::format("rank{}: expert{}", few(layer.tight_ranks), few(layer.tight_experts));
+}
+
+std::int64_t count_given_up(const std::vector<LayerSplit>& layers) {
+  std::int64_t sum = 0;
+  for (const LayerSplit& layer : layers) sum += layer.num_given_up;
+  return sum;
+}
+
+/// What the fewest assignments of a replica cost, where they cost something.
+std::string given_up_text(const std::vector<LayerSplit>& layers) {
+  const std::int64_t given_up = count_given_up(layers);
+  if (given_up == 0) return "";
+  double mean = 0.0;
+  for (const LayerSplit& layer : layers) mean += whole_imbalance(layer) / static_cast<double>(layers.size());
+  return fmt::format("{} replicas are given up for --min-assignments: {:.4f} on average is left of exact\n",
+                     given_up, mean);
 }
 
 std::vector<std::string> cells(std::string name, double even, double exact, double waterfill,
@@ -106,6 +129,7 @@ nlohmann::ordered_json split_document(const SplitReport& report, std::optional<s
                          {"even_worst", even.worst},
                          {"exact_mean", exact.mean},
                          {"exact_worst", exact.worst},
+                         {"given_up", count_given_up(layers)},
                          {"noise_floor_mean", report.noise_floor},
                          {"waterfill_mean", waterfilled.mean},
                          {"waterfill_worst", waterfilled.worst},
@@ -130,7 +154,7 @@ std::string split_text(const SplitReport& report, std::optional<std::size_t> top
   table.add_rule();
   table.add_row(cells("average", even.mean, exact.mean, waterfilled.mean, ""));
   table.add_row(cells("worst", even.worst, exact.worst, waterfilled.worst, ""));
-  return table.to_string() +
+  return table.to_string() + given_up_text(layers) +
          fmt::format(
              "imbalance: max / mean rank load. A batch of {} assignments shows {:.4f} by chance alone.\n"
              "solved in {:.1f} us per layer (median)\n",

@@ -10,18 +10,23 @@ Leveller::Leveller(const ShareNetwork& network)
   order_.resize(static_cast<std::size_t>(network.first_of_component.back()));
   scratch_.reserve(order_.size());
   open_.reserve(order_.size() + 1);
+  done_.reserve(order_.size());
 }
 
 void Leveller::level(ShareFlow<std::int64_t>& flow, Depth depth) {
   std::copy_n(network_.order.begin(), order_.size(), order_.begin());
-  settled_pressure_ = 0.0;
+  done_.clear();
+  double done_pressure = 0.0;
   const auto& first = network_.first_of_component;
-  for (std::size_t c = 0; c + 1 < first.size(); ++c) add({first[c], first[c + 1]});
+  for (std::size_t c = first.size() - 1; c-- > 0;) add({first[c], first[c + 1], true});
   while (!open_.empty()) {
     const Region region = open_.back();
     open_.pop_back();
-    if (depth == Depth::top && max_pressure(region, flow) <= settled_pressure_) continue;
-    settle(region, flow);
+    const std::span<const Rank> ranks = ranks_of(region);
+    const bool is_enough = depth == Depth::top && max_pressure(ranks, flow) <= done_pressure;
+    if (!is_enough && !level(region, flow)) continue;
+    done_.push_back({ranks, max_pressure(ranks, flow), region.is_last});
+    done_pressure = std::max(done_pressure, done_.back().max_pressure);
   }
 }
 
@@ -35,44 +40,42 @@ std::span<Rank> Leveller::ranks_of(const Region& region) {
                                    static_cast<std::size_t>(region.end - region.begin));
 }
 
-double Leveller::max_pressure(const Region& region, const ShareFlow<std::int64_t>& flow) {
+double Leveller::max_pressure(std::span<const Rank> ranks, const ShareFlow<std::int64_t>& flow) const {
   double most = 0.0;
-  for (Rank rank : ranks_of(region)) {
+  for (Rank rank : ranks) {
     most = std::max(most, static_cast<double>(flow.load[rank.index()]) / network_.speeds[rank.index()]);
   }
   return most;
 }
 
-/// Ranks that can reach none below. Keeps the order within both parts; returns where the second begins.
-std::int32_t Leveller::move_above_to_front(const Region& region) {
+/// Upper ranks. Keeps the order within both parts; returns where the second begins.
+std::int32_t Leveller::move_upper_to_front(const Region& region) {
   scratch_.clear();
   auto to = order_.begin() + region.begin;
   for (Rank rank : ranks_of(region)) {
-    if (relief_.can_reach_below(rank)) {
-      scratch_.push_back(rank);
-    } else {
+    if (relief_.is_upper(rank)) {
       *to++ = rank;
+    } else {
+      scratch_.push_back(rank);
     }
   }
   std::copy(scratch_.begin(), scratch_.end(), to);
   return static_cast<std::int32_t>(to - order_.begin());
 }
 
-void Leveller::settle(const Region& region, ShareFlow<std::int64_t>& flow) {
+/// Returns false where the region was cut in two instead.
+bool Leveller::level(const Region& region, ShareFlow<std::int64_t>& flow) {
   const std::span<Rank> ranks = ranks_of(region);
-  if (ranks.size() > 1) {
-    std::int64_t total = 0;
-    for (Rank rank : ranks) total += flow.load[rank.index()];
-    limits_.compute(ranks, total, flow.limit);
-    sweep_trees<std::int64_t>(network_, ranks, region_of_, flow);
-    if (relief_.run<std::int64_t>(ranks, flow, 0).above) {
-      const std::int32_t middle = move_above_to_front(region);
-      add({middle, region.end});
-      add({region.begin, middle});
-      return;
-    }
-  }
-  settled_pressure_ = std::max(settled_pressure_, max_pressure(region, flow));
+  if (ranks.size() == 1) return true;
+  std::int64_t total = 0;
+  for (Rank rank : ranks) total += flow.load[rank.index()];
+  limits_.compute(ranks, total, flow.limit);
+  sweep_trees<std::int64_t>(network_, ranks, region_of_, flow);
+  if (!relief_.run<std::int64_t>(ranks, flow, 0)) return true;
+  const std::int32_t middle = move_upper_to_front(region);
+  add({middle, region.end, region.is_last});
+  add({region.begin, middle, false});
+  return false;
 }
 
 }  // namespace trimtab

@@ -11,6 +11,13 @@
 
 namespace trimtab {
 
+/// Ranks that nothing more can be moved between.
+struct LevelRegion {
+  std::span<const Rank> ranks;
+  double max_pressure = 0.0;  ///< Largest load / speed.
+  bool is_last = false;       ///< Of its component.
+};
+
 /// Moves whole assignments between the ranks of a network until their loads are as even as its edges allow.
 ///
 /// A region of ranks is brought to equal load / speed as far as it goes. Ranks that stay above, with what
@@ -28,15 +35,20 @@ class Leveller {
   /// `flow.on_edge` and `flow.load` are to be set before, and hold the result. No allocation.
   void level(ShareFlow<std::int64_t>& flow, Depth depth);
 
+  /// Component after component. Load can move from a region to those before it in its component, but to none
+  /// after it. Valid until the next call of `level`.
+  [[nodiscard]] std::span<const LevelRegion> regions() const noexcept { return done_; }
+
  private:
   struct Region {
     std::int32_t begin, end;  ///< Of `order_`.
+    bool is_last;             ///< Of its component.
   };
 
-  void settle(const Region& region, ShareFlow<std::int64_t>& flow);
+  [[nodiscard]] bool level(const Region& region, ShareFlow<std::int64_t>& flow);
   [[nodiscard]] std::span<Rank> ranks_of(const Region& region);
-  [[nodiscard]] double max_pressure(const Region& region, const ShareFlow<std::int64_t>& flow);
-  [[nodiscard]] std::int32_t move_above_to_front(const Region& region);
+  [[nodiscard]] double max_pressure(std::span<const Rank> ranks, const ShareFlow<std::int64_t>& flow) const;
+  [[nodiscard]] std::int32_t move_upper_to_front(const Region& region);
   void add(Region region);
 
   const ShareNetwork& network_;
@@ -46,7 +58,7 @@ class Leveller {
   std::vector<Rank> scratch_;
   std::vector<std::int32_t> region_of_;  ///< By Rank: where its region begins.
   std::vector<Region> open_;
-  double settled_pressure_ = 0.0;  ///< Largest load / speed of a rank that is done.
+  std::vector<LevelRegion> done_;
 };
 
 }  // namespace trimtab

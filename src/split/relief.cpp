@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "split/relief.hpp"
 
+#include <cstdlib>
+#include <utility>
+
 namespace trimtab {
 namespace {
 
@@ -10,36 +13,43 @@ constexpr Rank no_rank{-1};
 
 Relief::Relief(const ShareNetwork& network)
     : network_(network), visits_(network.num_ranks()), seen_(network.shared.size(), 0) {
-  queue_.reserve(network.num_ranks());
+  for (auto* list : {&queue_, &leaves_, &above_, &below_}) list->reserve(network.num_ranks());
 }
 
+/// Trees are rooted at the fewer ones, so that each round has a way for as many as there are of the others.
+/// Returns whether there are any above.
 template <class Number>
-Relief::Outcome Relief::begin_round(std::span<const Rank> region, const ShareFlow<Number>& flow,
-                                    Number tolerance) {
+bool Relief::begin_round(std::span<const Rank> region, const ShareFlow<Number>& flow, Number tolerance) {
   round_ += 2;
-  queue_.clear();
-  Outcome outcome;
+  for (auto* list : {&queue_, &leaves_, &above_, &below_}) list->clear();
   for (Rank rank : region) {
-    visits_[rank.index()].mark = round_;
+    Visit& visit = visits_[rank.index()];
+    visit.mark = round_;
+    visit.is_wanted = false;
     const Number surplus = flow.load[rank.index()] - flow.limit[rank.index()];
-    if (surplus < -tolerance) reach(rank, no_edge, no_edge, no_rank);
-    outcome.above = outcome.above || surplus > tolerance;
+    if (surplus > tolerance) above_.push_back(rank);
+    if (surplus < -tolerance) below_.push_back(rank);
   }
-  outcome.below = !queue_.empty();
-  return outcome;
+  is_forward_ = above_.size() < below_.size();
+  const auto& roots = is_forward_ ? above_ : below_;
+  const auto& wanted = is_forward_ ? below_ : above_;
+  for (Rank rank : roots) reach(rank, no_edge, no_edge, no_rank);
+  for (Rank rank : wanted) visits_[rank.index()].is_wanted = true;
+  num_wanted_ = wanted.size();
+  return !above_.empty();
 }
 
 template <class Number>
-void Relief::grow_forest(const ShareFlow<Number>& flow, Number tolerance) {
-  for (std::size_t i = 0; i < queue_.size(); ++i) {
-    const Rank to = queue_[i];
-    for (const Inlet& inlet : network_.inlets.of(to)) {
+void Relief::grow_from_below(const ShareFlow<Number>& flow, Number tolerance) {
+  for (std::size_t i = 0; i < queue_.size() && leaves_.size() < num_wanted_; ++i) {
+    const Rank towards = queue_[i];
+    for (const Inlet& inlet : network_.inlets.of(towards)) {
       if (seen_[inlet.shared.index()] == round_) continue;
       seen_[inlet.shared.index()] = round_;
-      for (EdgeId own = inlet.first; own != inlet.last; own = own.next()) {
-        const Rank rank = network_.rank_of[own.index()];
-        if (visits_[rank.index()].mark == round_ && flow.on_edge[own.index()] > tolerance) {
-          reach(rank, own, inlet.edge, to);
+      for (EdgeId edge = inlet.first; edge != inlet.last; edge = edge.next()) {
+        const Rank rank = network_.rank_of[edge.index()];
+        if (visits_[rank.index()].mark == round_ && flow.on_edge[edge.index()] > tolerance) {
+          reach(rank, edge, inlet.edge, towards);
         }
       }
     }
@@ -47,41 +57,57 @@ void Relief::grow_forest(const ShareFlow<Number>& flow, Number tolerance) {
 }
 
 template <class Number>
-bool Relief::push(Rank source, ShareFlow<Number>& flow, Number tolerance) {
-  Number amount = flow.load[source.index()] - flow.limit[source.index()];
-  Rank at = source;
-  for (Rank to = visits_[at.index()].to; to != no_rank; to = visits_[at.index()].to) {
-    amount = std::min(amount, flow.on_edge[visits_[at.index()].own.index()]);
-    at = to;
+void Relief::grow_from_above(const ShareFlow<Number>& flow, Number tolerance) {
+  for (std::size_t i = 0; i < queue_.size() && leaves_.size() < num_wanted_; ++i) {
+    const Rank towards = queue_[i];
+    for (const Inlet& inlet : network_.inlets.of(towards)) {
+      if (seen_[inlet.shared.index()] == round_ || flow.on_edge[inlet.edge.index()] <= tolerance) continue;
+      seen_[inlet.shared.index()] = round_;
+      for (EdgeId edge = inlet.first; edge != inlet.last; edge = edge.next()) {
+        const Rank rank = network_.rank_of[edge.index()];
+        if (visits_[rank.index()].mark == round_) reach(rank, inlet.edge, edge, towards);
+      }
+    }
   }
-  amount = std::min(amount, flow.limit[at.index()] - flow.load[at.index()]);
+}
+
+template <class Number>
+bool Relief::push(Rank leaf, ShareFlow<Number>& flow, Number tolerance) {
+  const auto gap = [&](Rank rank) { return std::abs(flow.load[rank.index()] - flow.limit[rank.index()]); };
+  Number amount = gap(leaf);
+  Rank root = leaf;
+  while (visits_[root.index()].towards != no_rank) {
+    amount = std::min(amount, flow.on_edge[visits_[root.index()].gives.index()]);
+    root = visits_[root.index()].towards;
+  }
+  amount = std::min(amount, gap(root));
   if (amount <= tolerance) return false;
-  flow.load[source.index()] -= amount;
-  flow.load[at.index()] += amount;
-  for (at = source; visits_[at.index()].to != no_rank; at = visits_[at.index()].to) {
-    flow.on_edge[visits_[at.index()].own.index()] -= amount;
-    flow.on_edge[visits_[at.index()].next.index()] += amount;
+  const auto [from, to] = is_forward_ ? std::pair(root, leaf) : std::pair(leaf, root);
+  flow.load[from.index()] -= amount;
+  flow.load[to.index()] += amount;
+  for (Rank at = leaf; at != root; at = visits_[at.index()].towards) {
+    flow.on_edge[visits_[at.index()].gives.index()] -= amount;
+    flow.on_edge[visits_[at.index()].takes.index()] += amount;
   }
   return true;
 }
 
 template <class Number>
-Relief::Outcome Relief::run(std::span<const Rank> region, ShareFlow<Number>& flow, Number tolerance) {
-  for (;;) {
-    const Outcome outcome = begin_round(region, flow, tolerance);
-    if (!outcome.above || !outcome.below) return outcome;
-    const std::size_t num_roots = queue_.size();
-    grow_forest(flow, tolerance);
-    bool moved = false;
-    for (Rank rank : std::span(queue_).subspan(num_roots)) {
-      if (flow.load[rank.index()] - flow.limit[rank.index()] <= tolerance) continue;
-      moved = push(rank, flow, tolerance) || moved;
+bool Relief::run(std::span<const Rank> region, ShareFlow<Number>& flow, Number tolerance) {
+  while (begin_round(region, flow, tolerance)) {
+    if (is_forward_) {
+      grow_from_above(flow, tolerance);
+    } else {
+      grow_from_below(flow, tolerance);
     }
-    if (!moved) return outcome;
+    bool moved = false;
+    for (Rank leaf : leaves_) moved = push(leaf, flow, tolerance) || moved;
+    if (!moved) return true;
   }
+  return false;
 }
 
-template Relief::Outcome Relief::run(std::span<const Rank>, ShareFlow<std::int64_t>&, std::int64_t);
-template Relief::Outcome Relief::run(std::span<const Rank>, ShareFlow<double>&, double);
+template bool Relief::run(std::span<const Rank>, ShareFlow<std::int64_t>&, std::int64_t);
+template bool Relief::run(std::span<const Rank>, ShareFlow<double>&, double);
 
 }  // namespace trimtab

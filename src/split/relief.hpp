@@ -49,48 +49,54 @@ void sweep_trees(const ShareNetwork& network, std::span<const Rank> region,
 /// Moves load along chains of replicas from ranks above their limit to ranks below theirs.
 class Relief {
  public:
-  struct Outcome {
-    bool above = false;  ///< Some rank is above its limit, and can reach none below.
-    bool below = false;  ///< Some rank is below its limit, and none above can reach it.
-  };
-
   /// Borrows the network.
   explicit Relief(const ShareNetwork& network);
 
   /// Until no rank of `region` that is above its limit can reach one below, inside the region. Numbers up to
-  /// `tolerance` count as 0.
+  /// `tolerance` count as 0. Returns whether some rank is above still; then `is_upper` divides the region.
   template <class Number>
-  Outcome run(std::span<const Rank> region, ShareFlow<Number>& flow, Number tolerance);
+  bool run(std::span<const Rank> region, ShareFlow<Number>& flow, Number tolerance);
 
-  /// Whether, where the last run left something above or below, `rank` can reach a rank below its limit.
-  [[nodiscard]] bool can_reach_below(Rank rank) const noexcept {
-    return visits_[rank.index()].mark == round_ + 1;
+  /// Of a region with ranks above after the last run: the ranks above are upper, those below are not, and
+  /// load cannot move from an upper rank to another.
+  [[nodiscard]] bool is_upper(Rank rank) const noexcept {
+    return (visits_[rank.index()].mark == round_ + 1) == is_forward_;
   }
 
  private:
   struct Visit {
     std::uint64_t mark = 0;  ///< `round_` in the region, `round_` + 1 once reached.
-    EdgeId own = no_edge;    ///< The edge that gives;
-    EdgeId next = no_edge;   ///< and the one of the same expert that takes.
-    Rank to{-1};             ///< The rank of `next`; -1 where a chain ends.
+    EdgeId gives = no_edge;  ///< The step between this rank and `towards`: the edge that gives,
+    EdgeId takes = no_edge;  ///< and the one of the same expert that takes.
+    Rank towards{-1};        ///< The next rank on the way to the root of its tree; -1 at a root.
+    bool is_wanted = false;  ///< A rank that trees are grown for.
   };
 
   template <class Number>
-  Outcome begin_round(std::span<const Rank> region, const ShareFlow<Number>& flow, Number tolerance);
+  bool begin_round(std::span<const Rank> region, const ShareFlow<Number>& flow, Number tolerance);
   template <class Number>
-  void grow_forest(const ShareFlow<Number>& flow, Number tolerance);
+  void grow_from_above(const ShareFlow<Number>& flow, Number tolerance);
   template <class Number>
-  bool push(Rank source, ShareFlow<Number>& flow, Number tolerance);
-  void reach(Rank rank, EdgeId own, EdgeId next, Rank to) {
-    visits_[rank.index()] = {round_ + 1, own, next, to};
+  void grow_from_below(const ShareFlow<Number>& flow, Number tolerance);
+  template <class Number>
+  bool push(Rank leaf, ShareFlow<Number>& flow, Number tolerance);
+
+  void reach(Rank rank, EdgeId gives, EdgeId takes, Rank towards) {
+    Visit& visit = visits_[rank.index()];
+    if (visit.is_wanted) leaves_.push_back(rank);
+    visit = {round_ + 1, gives, takes, towards, visit.is_wanted};
     queue_.push_back(rank);
   }
 
   const ShareNetwork& network_;
-  std::uint64_t round_ = 0;          ///< Even.
+  std::uint64_t round_ = 0;  ///< Even.
+  bool is_forward_ = false;  ///< Trees are rooted at ranks above; else at ranks below.
+  std::size_t num_wanted_ = 0;
   std::vector<Visit> visits_;        ///< By Rank.
   std::vector<std::uint64_t> seen_;  ///< By SharedId: the round in which it was looked through.
-  std::vector<Rank> queue_;          ///< Ranks reached, those below their limit first.
+  std::vector<Rank> queue_;          ///< Ranks reached, roots first.
+  std::vector<Rank> leaves_;         ///< Wanted ranks that were reached, nearest first.
+  std::vector<Rank> above_, below_;
 };
 
 }  // namespace trimtab

@@ -7,30 +7,6 @@
 namespace trimtab {
 namespace {
 
-/// An expert on a rank, with its slots there.
-struct Holding {
-  ExpertId expert;
-  Rank rank;
-  std::vector<SlotId> slots;
-};
-
-/// In the order of experts, then ranks.
-std::vector<Holding> holdings_of(std::span<const ExpertId> row, std::int32_t num_experts,
-                                 const Topology& topology) {
-  std::vector<std::vector<Holding>> of_expert(static_cast<std::size_t>(num_experts));
-  for (SlotId slot : ids<SlotId>(row.size())) {
-    const ExpertId expert = row[slot.index()];
-    if (expert == no_expert || !topology.is_alive(slot)) continue;
-    auto& holdings = of_expert[expert.index()];
-    const Rank rank = topology.rank_of(slot);
-    if (holdings.empty() || holdings.back().rank != rank) holdings.push_back({expert, rank, {}});
-    holdings.back().slots.push_back(slot);
-  }
-  std::vector<Holding> all;
-  for (auto& holdings : of_expert) std::move(holdings.begin(), holdings.end(), std::back_inserter(all));
-  return all;
-}
-
 /// Groups `items` by `key_of(item)`, each group in the order given.
 template <class Key, class Item, class KeyOf>
 Grouped<Key, Item> group_by(std::size_t num_keys, const std::vector<Item>& items, KeyOf key_of) {
@@ -103,19 +79,64 @@ void add_components(ShareNetwork& network) {
   }
 }
 
+ShareNetwork begin_network(const Topology& topology) {
+  ShareNetwork network;
+  for (Rank rank : ids<Rank>(topology.num_ranks())) network.speeds.push_back(topology.rank(rank).speed);
+  network.first_edge.push_back(EdgeId{0});
+  return network;
+}
+
+/// What follows from the edges.
+void finish_network(ShareNetwork& network, const Topology& topology) {
+  std::vector<Inlet> inlets;
+  for (EdgeId edge : ids<EdgeId>(network.num_edges())) {
+    const SharedId shared = network.shared_of[edge.index()];
+    inlets.push_back(
+        {edge, shared, network.first_edge[shared.index()], network.first_edge[shared.index() + 1]});
+  }
+  network.inlets = group_by<Rank>(network.num_ranks(), inlets,
+                                  [&](const Inlet& inlet) { return network.rank_of[inlet.edge.index()]; });
+  add_components(network);
+  for (Rank rank : ids<Rank>(topology.num_ranks())) {
+    if (topology.is_alive(rank) && network.inlets.of(rank).empty()) network.order.push_back(rank);
+  }
+}
+
 }  // namespace
+
+std::vector<Holding> list_holdings(std::span<const ExpertId> row, std::int32_t num_experts,
+                                   const Topology& topology) {
+  std::vector<std::vector<Holding>> of_expert(static_cast<std::size_t>(num_experts));
+  for (SlotId slot : ids<SlotId>(row.size())) {
+    const ExpertId expert = row[slot.index()];
+    if (expert == no_expert || !topology.is_alive(slot)) continue;
+    auto& holdings = of_expert[expert.index()];
+    const Rank rank = topology.rank_of(slot);
+    if (holdings.empty() || holdings.back().rank != rank) holdings.push_back({expert, rank, {}});
+    holdings.back().slots.push_back(slot);
+  }
+  std::vector<Holding> all;
+  for (auto& holdings : of_expert) std::move(holdings.begin(), holdings.end(), std::back_inserter(all));
+  return all;
+}
+
+void divide_evenly(std::int64_t amount, std::span<const SlotId> slots, std::span<std::int64_t> assignments) {
+  auto left = static_cast<std::int64_t>(slots.size());
+  for (SlotId slot : slots) {
+    const std::int64_t share = (amount + left - 1) / left;
+    assignments[slot.index()] = share;
+    amount -= share;
+    --left;
+  }
+}
 
 ShareNetwork make_share_network(std::span<const ExpertId> row, std::int32_t num_experts,
                                 const Topology& topology) {
-  ShareNetwork network;
-  for (Rank rank : ids<Rank>(topology.num_ranks())) {
-    network.speeds.push_back(topology.rank(rank).speed);
-  }
-  const std::vector<Holding> holdings = holdings_of(row, num_experts, topology);
+  ShareNetwork network = begin_network(topology);
   network.fixed_rank.assign(static_cast<std::size_t>(num_experts), Rank{-1});
   network.shared_id.assign(static_cast<std::size_t>(num_experts), SharedId{-1});
+  const std::vector<Holding> holdings = list_holdings(row, num_experts, topology);
   std::vector<Holding> fixed;
-  network.first_edge.push_back(EdgeId{0});
   for (std::size_t begin = 0, end = 0; begin < holdings.size(); begin = end) {
     while (end < holdings.size() && holdings[end].expert == holdings[begin].expert) ++end;
     if (end - begin == 1) {
@@ -125,24 +146,27 @@ ShareNetwork make_share_network(std::span<const ExpertId> row, std::int32_t num_
     }
   }
   add_fixed(network, fixed);
-  std::vector<Inlet> inlets;
-  for (EdgeId edge : ids<EdgeId>(network.num_edges())) {
-    const SharedId shared = network.shared_of[edge.index()];
-    inlets.push_back(
-        {edge, shared, network.first_edge[shared.index()], network.first_edge[shared.index() + 1]});
-  }
-  network.inlets = group_by<Rank>(network.num_ranks(), inlets,
-                                  [&](const Inlet& inlet) { return network.rank_of[inlet.edge.index()]; });
   for (const Holding& holding : holdings) {
     if (holding.slots.size() > 1) network.stacks.push_back(holding.slots);
   }
   for (SlotId slot : ids<SlotId>(row.size())) {
     if (row[slot.index()] == no_expert || !topology.is_alive(slot)) network.silent_slots.push_back(slot);
   }
-  add_components(network);
-  for (Rank rank : ids<Rank>(topology.num_ranks())) {
-    if (topology.is_alive(rank) && network.inlets.of(rank).empty()) network.order.push_back(rank);
+  finish_network(network, topology);
+  return network;
+}
+
+ShareNetwork make_choice_network(const Grouped<SharedId, Rank>& choices, const Topology& topology) {
+  ShareNetwork network = begin_network(topology);
+  for (SharedId shared : ids<SharedId>(choices.first.size() - 1)) {
+    network.shared.push_back(no_expert);
+    for (Rank rank : choices.of(shared)) {
+      network.rank_of.push_back(rank);
+      network.shared_of.push_back(shared);
+    }
+    network.first_edge.push_back(EdgeId{static_cast<EdgeId::rep>(network.rank_of.size())});
   }
+  finish_network(network, topology);
   return network;
 }
 

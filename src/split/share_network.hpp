@@ -82,9 +82,29 @@ struct ShareNetwork {
   [[nodiscard]] std::size_t num_edges() const noexcept { return rank_of.size(); }
 };
 
+/// An expert on a live rank, with its slots there.
+struct Holding {
+  ExpertId expert;
+  Rank rank;
+  std::vector<SlotId> slots;
+};
+
+/// In the order of experts, then ranks. Precondition: as below.
+[[nodiscard]] std::vector<Holding> list_holdings(std::span<const ExpertId> row, std::int32_t num_experts,
+                                                 const Topology& topology);
+
+/// Divides `amount` among slots of one rank, the first ones taking more.
+void divide_evenly(std::int64_t amount, std::span<const SlotId> slots, std::span<std::int64_t> assignments);
+
 /// Precondition: every entry of `row` is vacant or in 0..num_experts-1; `row.size() == topology.num_slots()`.
 /// An expert without live slot is neither fixed nor shared.
 [[nodiscard]] ShareNetwork make_share_network(std::span<const ExpertId> row, std::int32_t num_experts,
                                               const Topology& topology);
+
+/// A network of nothing but shared items, each with a list of live ranks that it may be divided among.
+/// SharedId i is the i-th list; a list may have one rank. There are no slots. Precondition: the lists are not
+/// empty; each names a rank once.
+[[nodiscard]] ShareNetwork make_choice_network(const Grouped<SharedId, Rank>& choices,
+                                               const Topology& topology);
 
 }  // namespace trimtab

@@ -78,8 +78,11 @@ void scale(std::span<const double> loads, std::vector<std::int64_t>& whole) {
   int exponent = 0;
   std::frexp(sum, &exponent);
   const double factor = std::ldexp(1.0, std::min(52 - exponent, 1000));
-  for (std::size_t e = 0; e < loads.size(); ++e)
-    whole[e] = static_cast<std::int64_t>(loads[e] * factor + 0.5);
+  const double second =
+      std::ldexp(1.0, std::max(0, 52 - exponent - 1000));  // the factor of tiny loads is no double
+  for (std::size_t e = 0; e < loads.size(); ++e) {
+    whole[e] = static_cast<std::int64_t>(loads[e] * factor * second + 0.5);
+  }
 }
 
 }  // namespace
@@ -216,7 +219,7 @@ bool SplitSolver::State::is_confined(ExpertId expert) const {
 /// Fills the tight sets, and returns the load of the experts over the speed of the ranks.
 template <class Load>
 double SplitSolver::State::find_tight(std::span<const Load> loads) {
-  tight_ranks = tight_search.find(flow);
+  tight_ranks = tight_search.find(leveller.regions(), flow);
   double speed = 0.0;
   std::fill(is_tight.begin(), is_tight.end(), std::uint8_t{0});
   for (Rank rank : tight_ranks) {
@@ -224,9 +227,10 @@ double SplitSolver::State::find_tight(std::span<const Load> loads) {
     speed += network.speeds[rank.index()];
   }
   tight_experts.clear();
+  const bool is_all = tight_ranks.size() == network.order.size();
   Load sum = 0;
   for (ExpertId expert : ids<ExpertId>(loads.size())) {
-    if (loads[expert.index()] == 0 || !is_confined(expert)) continue;
+    if (loads[expert.index()] == 0 || !(is_all || is_confined(expert))) continue;
     tight_experts.push_back(expert);
     sum += loads[expert.index()];
   }
@@ -244,13 +248,7 @@ void SplitSolver::State::write(std::span<const std::int64_t> loads,
     assignments[network.edge_slots[i].index()] = flow.on_edge[i];
   }
   for (const auto& stack : network.stacks) {
-    std::int64_t left = assignments[stack.front().index()];
-    auto slots = static_cast<std::int64_t>(stack.size());
-    for (SlotId slot : stack) {
-      assignments[slot.index()] = (left + slots - 1) / slots;
-      left -= assignments[slot.index()];
-      --slots;
-    }
+    divide_evenly(assignments[stack.front().index()], stack, assignments);
   }
 }
 

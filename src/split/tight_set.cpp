@@ -21,28 +21,32 @@ TightSearch::TightSearch(const ShareNetwork& network)
       region_of_(network.num_ranks(), -1) {
   excess_.resize(network);
   ranks_.reserve(network.num_ranks());
+  found_.reserve(network.num_ranks());
 }
 
 double TightSearch::pressure(Rank rank, const ShareFlow<std::int64_t>& flow) const {
   return static_cast<double>(flow.load[rank.index()]) / network_.speeds[rank.index()];
 }
 
-/// Adds the ranks from `least_pressure` on, and those that their load could move to.
-void TightSearch::add_reachable(double least_pressure, const ShareFlow<std::int64_t>& flow) {
-  const auto add = [&](Rank rank) {
-    if (region_of_[rank.index()] == 0) return;
-    region_of_[rank.index()] = 0;
-    ranks_.push_back(rank);
-  };
-  std::size_t next = ranks_.size();
-  for (Rank rank : network_.order) {
-    if (pressure(rank, flow) >= least_pressure) add(rank);
+std::span<const Rank> TightSearch::lone_ranks() const {
+  return std::span(network_.order).subspan(static_cast<std::size_t>(network_.first_of_component.back()));
+}
+
+/// Keeps the regions that have a rank from `least_pressure` on, and those that their load could move to.
+void TightSearch::keep(std::span<const LevelRegion> regions, double least_pressure,
+                       const ShareFlow<std::int64_t>& flow) {
+  bool is_kept = false;
+  for (std::size_t i = regions.size(); i-- > 0;) {
+    is_kept = (is_kept && !regions[i].is_last) || regions[i].max_pressure >= least_pressure;
+    if (!is_kept) continue;
+    for (Rank rank : regions[i].ranks) region_of_[rank.index()] = 0;
   }
-  for (; next < ranks_.size(); ++next) {
-    for (const Inlet& inlet : network_.inlets.of(ranks_[next])) {
-      if (flow.on_edge[inlet.edge.index()] == 0) continue;
-      for (EdgeId other : network_.edges_of(inlet.shared)) add(network_.rank_of[other.index()]);
-    }
+  for (Rank rank : lone_ranks()) {
+    if (pressure(rank, flow) >= least_pressure) region_of_[rank.index()] = 0;
+  }
+  ranks_.clear();
+  for (Rank rank : network_.order) {
+    if (region_of_[rank.index()] == 0) ranks_.push_back(rank);
   }
 }
 
@@ -60,37 +64,41 @@ double TightSearch::mean(const ShareFlow<std::int64_t>& flow) const {
 /// Starts from ranks that the wanted set lies in: it has a rank whose load / speed is not below the optimum,
 /// and is closed under where load can move. At equal speeds such a rank is a fullest one; else the mean of
 /// what the fullest can reach is not above the optimum.
-void TightSearch::start(const ShareFlow<std::int64_t>& flow) {
-  ranks_.clear();
+void TightSearch::start(std::span<const LevelRegion> regions, const ShareFlow<std::int64_t>& flow) {
   double most = 0.0;
-  for (Rank rank : network_.order) most = std::max(most, pressure(rank, flow));
-  add_reachable(most, flow);
-  if (!are_equal_) add_reachable(mean(flow), flow);
-  ranks_.clear();
-  for (Rank rank : network_.order) {
-    if (region_of_[rank.index()] == 0) ranks_.push_back(rank);
-  }
+  for (const LevelRegion& region : regions) most = std::max(most, region.max_pressure);
+  for (Rank rank : lone_ranks()) most = std::max(most, pressure(rank, flow));
+  keep(regions, most, flow);
+  if (!are_equal_) keep(regions, mean(flow) * (1.0 - 1e-12), flow);
 }
 
 /// Whole differences are taken first: the fractions of a large load would be lost in its rounding.
 void TightSearch::set_surplus(const ShareFlow<std::int64_t>& flow) {
+  if (!are_equal_) return set_surplus_by_speed(flow);
   const auto count = static_cast<std::int64_t>(ranks_.size());
+  std::int64_t load = 0;
+  for (Rank rank : ranks_) load += flow.load[rank.index()];
+  const std::int64_t low = load / count;
+  const double rest = static_cast<double>(load % count) / static_cast<double>(count);
+  for (Rank rank : ranks_) {
+    excess_.load[rank.index()] = static_cast<double>(flow.load[rank.index()] - low) - rest;
+  }
+  tolerance_ = least_tolerance;
+}
+
+void TightSearch::set_surplus_by_speed(const ShareFlow<std::int64_t>& flow) {
   std::int64_t load = 0;
   long double speed = 0.0L;
   for (Rank rank : ranks_) {
     load += flow.load[rank.index()];
     speed += network_.speeds[rank.index()];
   }
-  const std::int64_t low = load / count;
-  const auto rest = static_cast<double>(load % count) / static_cast<double>(count);
   for (Rank rank : ranks_) {
-    const std::int64_t own = flow.load[rank.index()];
     const long double level = static_cast<long double>(load) * (network_.speeds[rank.index()] / speed);
-    excess_.load[rank.index()] = are_equal_ ? static_cast<double>(own - low) - rest
-                                            : static_cast<double>(static_cast<long double>(own) - level);
+    excess_.load[rank.index()] =
+        static_cast<double>(static_cast<long double>(flow.load[rank.index()]) - level);
   }
-  tolerance_ =
-      are_equal_ ? least_tolerance : std::max(least_tolerance, std::ldexp(static_cast<double>(load), -58));
+  tolerance_ = std::max(least_tolerance, std::ldexp(static_cast<double>(load), -58));
 }
 
 bool TightSearch::is_level() const {
@@ -109,11 +117,10 @@ bool TightSearch::shrink(const ShareFlow<std::int64_t>& flow) {
     }
   }
   sweep_trees<double>(network_, ranks_, region_of_, excess_);
-  if (!relief_.run<double>(ranks_, excess_, tolerance_).above) return false;
-  const auto is_kept = [&](Rank rank) { return !relief_.can_reach_below(rank); };
+  if (!relief_.run<double>(ranks_, excess_, tolerance_)) return false;
   std::size_t kept = 0;
   for (Rank rank : ranks_) {
-    if (is_kept(rank)) {
+    if (relief_.is_upper(rank)) {
       ranks_[kept++] = rank;
     } else {
       region_of_[rank.index()] = -1;
@@ -124,13 +131,17 @@ bool TightSearch::shrink(const ShareFlow<std::int64_t>& flow) {
   return is_smaller;
 }
 
-std::span<const Rank> TightSearch::find(const ShareFlow<std::int64_t>& flow) {
-  start(flow);
+std::span<const Rank> TightSearch::find(std::span<const LevelRegion> regions,
+                                        const ShareFlow<std::int64_t>& flow) {
+  start(regions, flow);
   do set_surplus(flow);
   while (!is_level() && shrink(flow));
-  for (Rank rank : ranks_) region_of_[rank.index()] = -1;
-  std::sort(ranks_.begin(), ranks_.end());
-  return ranks_;
+  found_.clear();
+  for (Rank rank : ids<Rank>(region_of_.size())) {
+    if (region_of_[rank.index()] == 0) found_.push_back(rank);
+    region_of_[rank.index()] = -1;
+  }
+  return found_;
 }
 
 }  // namespace trimtab

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "split/leveller.hpp"
 #include "split/relief.hpp"
 #include "split/share_network.hpp"
 
@@ -18,14 +19,17 @@ class TightSearch {
   explicit TightSearch(const ShareNetwork& network);
 
   /// Ascending; valid until the next call. No allocation.
-  std::span<const Rank> find(const ShareFlow<std::int64_t>& flow);
+  /// @param regions  as `flow` was levelled in
+  std::span<const Rank> find(std::span<const LevelRegion> regions, const ShareFlow<std::int64_t>& flow);
 
  private:
   [[nodiscard]] double pressure(Rank rank, const ShareFlow<std::int64_t>& flow) const;
-  void add_reachable(double least_pressure, const ShareFlow<std::int64_t>& flow);
+  [[nodiscard]] std::span<const Rank> lone_ranks() const;
+  void keep(std::span<const LevelRegion> regions, double least_pressure, const ShareFlow<std::int64_t>& flow);
   [[nodiscard]] double mean(const ShareFlow<std::int64_t>& flow) const;
-  void start(const ShareFlow<std::int64_t>& flow);
+  void start(std::span<const LevelRegion> regions, const ShareFlow<std::int64_t>& flow);
   void set_surplus(const ShareFlow<std::int64_t>& flow);
+  void set_surplus_by_speed(const ShareFlow<std::int64_t>& flow);
   [[nodiscard]] bool is_level() const;
   bool shrink(const ShareFlow<std::int64_t>& flow);
 
@@ -36,6 +40,7 @@ class TightSearch {
       excess_;  ///< What is above or below the level of `ranks_`, in fractions of an assignment.
   std::vector<Rank> ranks_;
   std::vector<std::int32_t> region_of_;  ///< By Rank: 0 in `ranks_`, else -1.
+  std::vector<Rank> found_;
   double tolerance_ = 0.0;
 };
 

@@ -74,6 +74,34 @@ class Split(ProgramTest):
         document = self.split("--ranks", 2, "--top-k", 8)
         self.assertAlmostEqual(document["layers"][0]["waterfill"], 62 / 56.25)
 
+    def test_tokens_stay_in_the_node_that_owns_their_group(self):
+        # Groups {0, 1} and {2, 3}; rank 2 in the other node has a copy of expert 0 that would help.
+        self.write_inputs([[60, 20, 10, 10]], [[0, 1, 1, 0, 2, 0, 3, 2]])
+        arguments = ["--ranks", 4, "--nodes", 2, "--shares"]
+        free = self.split(*arguments)["layers"][0]
+        self.assertEqual(rank_loads(free["assignments"], 4), [27, 27, 26, 20])
+        strict = self.split(*arguments, "--groups", 2)["layers"][0]
+        self.assertEqual(rank_loads(strict["assignments"], 4)[:2], [40, 40])
+        self.assertEqual(strict["assignments"][5], 0)
+        self.assertEqual(self.split(*arguments, "--groups", 2, "--locality", "none")["layers"][0], free)
+        message = self.fail_with(2, "split", "loads.json", "--placement", "placement.json", "--ranks", 4, "--nodes", 4,
+                                 "--groups", 2, "--locality", "group-strict", says=["--locality", "4 nodes, 2 groups"])
+        self.assertNotIn("placement.json", message)
+
+    def test_replicas_below_the_fewest_assignments_are_given_up(self):
+        self.write_inputs([[52, 48, 4]], [[0, 2, 1, 0]])
+        free = self.split("--ranks", 2, "--shares")["layers"][0]
+        self.assertEqual(free["assignments"], [48, 4, 48, 4])
+        self.assertEqual((free["whole"], free["given_up"]), (1.0, 0))
+        bound = self.split("--ranks", 2, "--shares", "--min-assignments", 10)["layers"][0]
+        self.assertEqual(bound["assignments"], [52, 4, 48, 0])  # An expert keeps its last replica.
+        self.assertEqual(bound["given_up"], 1)
+        self.assertAlmostEqual(bound["whole"], 56 / 52)
+        self.assertEqual(bound["exact"], 1.0)
+        text = self.succeed("split", "loads.json", "--placement", "placement.json", "--ranks", 2,
+                            "--min-assignments", 10)
+        self.assertIn("1 replicas are given up", text)
+
     def test_dead_and_slow_ranks(self):
         self.write_inputs([[60, 30]], [[0, 1, 0, 1, 0, 1]])
         document = self.split("--ranks", 3, "--avoid-ranks", 1, "--rank-speeds", "1,1,2", "--shares")

@@ -17,6 +17,16 @@ struct SplitOptions {
   /// Tokens of shared experts for each routed assignment, 1 / top-k for one shared expert: what `waterfilled`
   /// is computed for. Any live rank may take them.
   double shared_tokens = 0.0;
+
+  /// Above 1: group-strict. The experts of each of so many groups are served only in the node that owns the
+  /// group: the one that holds a live replica of each of its experts, of several the one with most live
+  /// replicas of them, of these the first. Replicas elsewhere get nothing.
+  std::int32_t num_groups = 1;
+
+  /// Fewest assignments of a replica that is used at all. Above 1 the split is a heuristic: replicas below it
+  /// are given up, each expert's smallest first, and the rest is split again; `max_pressure` over `optimum`
+  /// says what that cost. An expert keeps its last replica however few its assignments are.
+  std::int64_t min_assignments = 0;
 };
 
 /// What shares alone do for one layer. Imbalances are max / mean of load / speed.
@@ -29,6 +39,7 @@ struct LayerSplit {
   double optimum = 0.0;      ///< `exact` as a load / speed, in the unit of the loads.
   double max_pressure =
       0.0;  ///< Of the split in whole assignments; at equal speeds below `optimum` + 1 / speed.
+  std::int32_t num_given_up = 0;        ///< Replicas that get nothing for the sake of `min_assignments`.
   std::vector<Rank> tight_ranks;        ///< Ascending: the ranks that hold the optimum up.
   std::vector<ExpertId> tight_experts;  ///< Ascending: experts with load that no other rank can take.
 };
@@ -46,7 +57,8 @@ struct SplitPlan {
 /// half a unit at most, and `max_pressure` is in the unit of the loads all the same.
 /// @return `invalid_argument` when the sizes of loads, placement and topology differ or an option is out of
 /// its
-///         range; `infeasible` naming layer and expert without live slot.
+///         range; `infeasible` naming layer and expert without live slot, or layer, group and expert where no
+///         node owns a group.
 [[nodiscard]] Result<SplitPlan> solve_split(const LoadMatrix& loads, const Placement& placement,
                                             const Topology& topology, const SplitOptions& options,
                                             Executor& executor);
