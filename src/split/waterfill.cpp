@@ -131,10 +131,7 @@ class TokenFiller {
       ++loads[result.ranks[t].index()];
       if (!is_candidate(t, result.ranks[t])) ++result.num_extra;
     }
-    for (Rank rank : ids<Rank>(loads.size())) {
-      if (!topology_.is_alive(rank)) continue;
-      result.max_pressure = std::max(result.max_pressure, pressure(loads[rank.index()], rank, topology_));
-    }
+    result.max_pressure = max_pressure(loads);
     return result;
   }
 
@@ -199,20 +196,52 @@ class TokenFiller {
     return lists;
   }
 
-  /// Each token is a load of one that its candidates share: the exact split of such loads.
+  [[nodiscard]] double max_pressure(std::span<const std::int64_t> loads) const {
+    double most = 0.0;
+    for (Rank rank : ids<Rank>(loads.size())) {
+      if (topology_.is_alive(rank)) most = std::max(most, pressure(loads[rank.index()], rank, topology_));
+    }
+    return most;
+  }
+
+  /// One token after another: at home while that stays within the fullest routed load, else where it is
+  /// emptiest.
+  std::vector<Rank> fill_greedily(std::vector<std::int64_t>& loads) const {
+    const double most = max_pressure(rank_loads_);
+    const auto next = [&](Rank rank) { return pressure(loads[rank.index()] + 1, rank, topology_); };
+    std::vector<Rank> ranks;
+    for (std::size_t t = 0; t < tokens_.home.size(); ++t) {
+      Rank best = tokens_.home[t];
+      if (next(best) > most) {
+        for (Rank rank : visited(t)) {
+          if (is_live(rank) && next(rank) < next(best)) best = rank;
+        }
+      }
+      ++loads[best.index()];
+      ranks.push_back(best);
+    }
+    return ranks;
+  }
+
+  /// As good as the routed loads allow at the first attempt, or improved along chains: each token is a load
+  /// of one that its candidates share, and the exact split of such loads is what is wanted.
   [[nodiscard]] std::vector<Rank> fill_nearby() const {
+    std::vector<std::int64_t> loads(rank_loads_.begin(), rank_loads_.end());
+    std::vector<Rank> ranks = fill_greedily(loads);
+    if (max_pressure(loads) <= max_pressure(rank_loads_)) return ranks;
     const ShareNetwork network = make_choice_network(candidates(), topology_);
     ShareFlow<std::int64_t> flow;
     flow.resize(network);
-    std::copy(rank_loads_.begin(), rank_loads_.end(), flow.load.begin());
-    for (SharedId token : ids<SharedId>(tokens_.home.size())) {
-      flow.on_edge[network.edges_of(token).first().index()] = 1;
-      ++flow.load[tokens_.home[token.index()].index()];
-    }
-    Leveller(network).level(flow, rank_loads_, SplitDepth::all);
-    std::vector<Rank> ranks;
+    flow.load = std::move(loads);
     for (EdgeId edge : ids<EdgeId>(network.num_edges())) {
-      if (flow.on_edge[edge.index()] == 1) ranks.push_back(network.rank_of[edge.index()]);
+      const std::size_t token = network.shared_of[edge.index()].index();
+      flow.on_edge[edge.index()] = network.rank_of[edge.index()] == ranks[token] ? 1 : 0;
+    }
+    Leveller(network).level(flow, rank_loads_, SplitDepth::fullest);
+    for (EdgeId edge : ids<EdgeId>(network.num_edges())) {
+      if (flow.on_edge[edge.index()] == 1) {
+        ranks[network.shared_of[edge.index()].index()] = network.rank_of[edge.index()];
+      }
     }
     return ranks;
   }

@@ -208,6 +208,11 @@ TEST(SplitSolver, IsExactForLargeLoads) {
       least = std::max(least, (confined_load(drawn, set) + ranks - 1) / ranks);
     }
     ASSERT_EQ(solved.result.max_load, least);
+    Loads start(drawn.row.size());  // whose products with the loads round up
+    for (std::int64_t& share : start)
+      share = std::uniform_int_distribution<std::int64_t>(0, 1LL << 50)(random);
+    ASSERT_EQ(solver.solve_from(start, drawn.loads, start)->max_load, least);
+    ASSERT_NO_FATAL_FAILURE(expect_conserved(drawn, start));
   }
 }
 

@@ -71,14 +71,12 @@ TEST(SolveSplit, KeepsGroupsInTheNodeThatOwnsThem) {
   EXPECT_LT(split_of(loads, placement, topology)->layers[0].max_pressure, 70.0);
 }
 
+// Each group is one expert; both nodes hold both.
 TEST(SolveSplit, PrefersTheOwnerWithMoreReplicas) {
-  const auto topology = Topology::make_uniform(2, 2, 4).value();
-  const auto placement = placement_of(1, 4, 1, {0, -1, 0, 0});
-  const auto plan = split_of(loads_of({1, 1}, {4}), placement, topology, {.num_groups = 1}).value();
-  EXPECT_THAT(plan.split.layer(LayerId{0}), ElementsAre(2, 0, 1, 1));  // one group has no owner
-  const auto two = placement_of(1, 4, 2, {0, 1, 0, 1});
-  const auto first = split_of(loads_of({1, 2}, {4, 4}), two, topology, {.num_groups = 2}).value();
-  EXPECT_THAT(first.split.layer(LayerId{0}), ElementsAre(4, 4, 0, 0));
+  const auto topology = Topology::make_uniform(2, 2, 6).value();
+  const auto placement = placement_of(1, 6, 2, {0, 1, -1, 0, 1, 0});
+  const auto plan = split_of(loads_of({1, 2}, {4, 6}), placement, topology, {.num_groups = 2}).value();
+  EXPECT_THAT(plan.split.layer(LayerId{0}), ElementsAre(0, 6, 0, 2, 0, 2));
 }
 
 TEST(SolveSplit, NamesWhatNoNodeOwns) {
