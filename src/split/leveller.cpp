@@ -13,7 +13,7 @@ Leveller::Leveller(const ShareNetwork& network)
   done_.reserve(order_.size());
 }
 
-void Leveller::level(ShareFlow<std::int64_t>& flow, Depth depth) {
+void Leveller::level(ShareFlow<std::int64_t>& flow, std::span<const std::int64_t> fixed, SplitDepth depth) {
   std::copy_n(network_.order.begin(), order_.size(), order_.begin());
   done_.clear();
   double done_pressure = 0.0;
@@ -23,9 +23,12 @@ void Leveller::level(ShareFlow<std::int64_t>& flow, Depth depth) {
     const Region region = open_.back();
     open_.pop_back();
     const std::span<const Rank> ranks = ranks_of(region);
-    const bool is_enough = depth == Depth::top && max_pressure(ranks, flow) <= done_pressure;
-    if (!is_enough && !level(region, flow)) continue;
-    done_.push_back({ranks, max_pressure(ranks, flow), region.is_last});
+    const bool is_enough = depth == SplitDepth::fullest && max_pressure(ranks, flow.load) <= done_pressure;
+    if (!is_enough && ranks.size() > 1) {
+      set_limits(ranks, fixed, depth, flow);
+      if (!level(region, flow)) continue;
+    }
+    done_.push_back({ranks, max_pressure(ranks, flow.load), region.is_last});
     done_pressure = std::max(done_pressure, done_.back().max_pressure);
   }
 }
@@ -40,12 +43,31 @@ std::span<Rank> Leveller::ranks_of(const Region& region) {
                                    static_cast<std::size_t>(region.end - region.begin));
 }
 
-double Leveller::max_pressure(std::span<const Rank> ranks, const ShareFlow<std::int64_t>& flow) const {
+double Leveller::max_pressure(std::span<const Rank> ranks, std::span<const std::int64_t> loads) const {
   double most = 0.0;
   for (Rank rank : ranks) {
-    most = std::max(most, static_cast<double>(flow.load[rank.index()]) / network_.speeds[rank.index()]);
+    most = std::max(most, static_cast<double>(loads[rank.index()]) / network_.speeds[rank.index()]);
   }
   return most;
+}
+
+/// As even as can be; or, where only the fullest ranks matter, up to what some rank has in any case.
+void Leveller::set_limits(std::span<const Rank> ranks, std::span<const std::int64_t> fixed, SplitDepth depth,
+                          ShareFlow<std::int64_t>& flow) {
+  std::int64_t total = 0;
+  for (Rank rank : ranks) total += flow.load[rank.index()];
+  if (depth == SplitDepth::fullest) {
+    const double level = max_pressure(ranks, fixed);
+    std::int64_t room = 0;
+    for (Rank rank : ranks) {
+      flow.limit[rank.index()] =
+          std::max(static_cast<std::int64_t>(level * network_.speeds[rank.index()] * (1.0 - 1e-15)),
+                   fixed[rank.index()]);
+      room += flow.limit[rank.index()];
+    }
+    if (room >= total) return;
+  }
+  limits_.compute(ranks, total, flow.limit);
 }
 
 /// Upper ranks. Keeps the order within both parts; returns where the second begins.
@@ -66,10 +88,6 @@ std::int32_t Leveller::move_upper_to_front(const Region& region) {
 /// Returns false where the region was cut in two instead.
 bool Leveller::level(const Region& region, ShareFlow<std::int64_t>& flow) {
   const std::span<Rank> ranks = ranks_of(region);
-  if (ranks.size() == 1) return true;
-  std::int64_t total = 0;
-  for (Rank rank : ranks) total += flow.load[rank.index()];
-  limits_.compute(ranks, total, flow.limit);
   sweep_trees<std::int64_t>(network_, ranks, region_of_, flow);
   if (!relief_.run<std::int64_t>(ranks, flow, 0)) return true;
   const std::int32_t middle = move_upper_to_front(region);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <trimtab/split/split_solver.hpp>
+
 #include "split/relief.hpp"
 #include "split/share_network.hpp"
 #include "split/whole_limits.hpp"
@@ -24,16 +26,12 @@ struct LevelRegion {
 /// they can reach, and the rest, with what stays below, are then regions of their own.
 class Leveller {
  public:
-  enum class Depth : std::uint8_t {
-    top,  ///< Only until the largest load / speed is the least possible.
-    all,  ///< Until no exchange along any chain helps any rank.
-  };
-
   /// Borrows the network.
   explicit Leveller(const ShareNetwork& network);
 
   /// `flow.on_edge` and `flow.load` are to be set before, and hold the result. No allocation.
-  void level(ShareFlow<std::int64_t>& flow, Depth depth);
+  /// @param fixed  by Rank: the part of its load that is on no edge
+  void level(ShareFlow<std::int64_t>& flow, std::span<const std::int64_t> fixed, SplitDepth depth);
 
   /// Component after component. Load can move from a region to those before it in its component, but to none
   /// after it. Valid until the next call of `level`.
@@ -45,9 +43,11 @@ class Leveller {
     bool is_last;             ///< Of its component.
   };
 
+  void set_limits(std::span<const Rank> ranks, std::span<const std::int64_t> fixed, SplitDepth depth,
+                  ShareFlow<std::int64_t>& flow);
   [[nodiscard]] bool level(const Region& region, ShareFlow<std::int64_t>& flow);
   [[nodiscard]] std::span<Rank> ranks_of(const Region& region);
-  [[nodiscard]] double max_pressure(std::span<const Rank> ranks, const ShareFlow<std::int64_t>& flow) const;
+  [[nodiscard]] double max_pressure(std::span<const Rank> ranks, std::span<const std::int64_t> loads) const;
   [[nodiscard]] std::int32_t move_upper_to_front(const Region& region);
   void add(Region region);
 

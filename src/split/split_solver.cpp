@@ -99,7 +99,8 @@ struct SplitSolver::State {
   [[nodiscard]] bool is_confined(ExpertId expert) const;
   template <class Load>
   double find_tight(std::span<const Load> loads);
-  SplitResult finish(std::span<const std::int64_t> loads, std::span<std::int64_t> assignments);
+  SplitResult finish(std::span<const std::int64_t> loads, std::span<std::int64_t> assignments,
+                     SplitDepth depth);
   [[nodiscard]] Status check(std::span<const std::int64_t> loads, std::span<std::int64_t> assignments) const;
   [[nodiscard]] Status check_start(std::span<const std::int64_t> start) const;
 
@@ -107,6 +108,7 @@ struct SplitSolver::State {
   std::size_t num_slots;
   Leveller leveller;
   TightSearch tight_search;
+  std::vector<std::int64_t> fixed_loads;  ///< By Rank: load of experts that are on no other.
   ShareFlow<std::int64_t> flow;
   std::vector<std::int64_t> whole;     ///< Scaled loads of `optimum`.
   std::vector<std::uint8_t> is_tight;  ///< By Rank.
@@ -121,6 +123,7 @@ SplitSolver::State::State(ShareNetwork made, std::int32_t num_experts, std::size
       tight_search(network),
       whole(static_cast<std::size_t>(num_experts), 0),
       is_tight(network.num_ranks(), 0) {
+  fixed_loads.assign(network.num_ranks(), 0);
   flow.resize(network);
   tight_experts.reserve(whole.size());
 }
@@ -154,6 +157,7 @@ void SplitSolver::State::set_fixed(std::span<const std::int64_t> loads) {
   for (Rank rank : ids<Rank>(network.num_ranks())) {
     std::int64_t sum = 0;
     for (ExpertId expert : network.fixed_experts.of(rank)) sum += loads[expert.index()];
+    fixed_loads[rank.index()] = sum;
     flow.load[rank.index()] = sum;
   }
 }
@@ -219,7 +223,7 @@ bool SplitSolver::State::is_confined(ExpertId expert) const {
 /// Fills the tight sets, and returns the load of the experts over the speed of the ranks.
 template <class Load>
 double SplitSolver::State::find_tight(std::span<const Load> loads) {
-  tight_ranks = tight_search.find(leveller.regions(), flow);
+  tight_ranks = tight_search.find(leveller.regions(), fixed_loads, flow);
   double speed = 0.0;
   std::fill(is_tight.begin(), is_tight.end(), std::uint8_t{0});
   for (Rank rank : tight_ranks) {
@@ -253,8 +257,8 @@ void SplitSolver::State::write(std::span<const std::int64_t> loads,
 }
 
 SplitResult SplitSolver::State::finish(std::span<const std::int64_t> loads,
-                                       std::span<std::int64_t> assignments) {
-  leveller.level(flow, Leveller::Depth::all);
+                                       std::span<std::int64_t> assignments, SplitDepth depth) {
+  leveller.level(flow, fixed_loads, depth);
   SplitResult result;
   result.optimum = find_tight(loads);
   result.tight_ranks = tight_ranks;
@@ -282,28 +286,28 @@ Result<SplitSolver> SplitSolver::make(std::span<const ExpertId> row, std::int32_
 }
 
 Result<SplitResult> SplitSolver::solve(std::span<const std::int64_t> loads,
-                                       std::span<std::int64_t> assignments) {
+                                       std::span<std::int64_t> assignments, SplitDepth depth) {
   if (Status checked = state_->check(loads, assignments); !checked) return failure(std::move(checked));
   state_->set_fixed(loads);
   state_->start_evenly(loads);
-  return state_->finish(loads, assignments);
+  return state_->finish(loads, assignments, depth);
 }
 
 Result<SplitResult> SplitSolver::solve_from(std::span<const std::int64_t> start,
                                             std::span<const std::int64_t> loads,
-                                            std::span<std::int64_t> assignments) {
+                                            std::span<std::int64_t> assignments, SplitDepth depth) {
   if (Status checked = state_->check(loads, assignments); !checked) return failure(std::move(checked));
   if (Status checked = state_->check_start(start); !checked) return failure(std::move(checked));
   state_->set_fixed(loads);
   state_->start_from(start, loads);
-  return state_->finish(loads, assignments);
+  return state_->finish(loads, assignments, depth);
 }
 
 double SplitSolver::optimum(std::span<const double> loads) {
   scale(loads, state_->whole);
   state_->set_fixed(state_->whole);
   state_->start_evenly(state_->whole);
-  state_->leveller.level(state_->flow, Leveller::Depth::top);
+  state_->leveller.level(state_->flow, state_->fixed_loads, SplitDepth::fullest);
   return state_->find_tight(loads);
 }
 

@@ -24,8 +24,8 @@ TightSearch::TightSearch(const ShareNetwork& network)
   found_.reserve(network.num_ranks());
 }
 
-double TightSearch::pressure(Rank rank, const ShareFlow<std::int64_t>& flow) const {
-  return static_cast<double>(flow.load[rank.index()]) / network_.speeds[rank.index()];
+double TightSearch::pressure(Rank rank, std::int64_t load) const {
+  return static_cast<double>(load) / network_.speeds[rank.index()];
 }
 
 std::span<const Rank> TightSearch::lone_ranks() const {
@@ -42,7 +42,7 @@ void TightSearch::keep(std::span<const LevelRegion> regions, double least_pressu
     for (Rank rank : regions[i].ranks) region_of_[rank.index()] = 0;
   }
   for (Rank rank : lone_ranks()) {
-    if (pressure(rank, flow) >= least_pressure) region_of_[rank.index()] = 0;
+    if (pressure(rank, flow.load[rank.index()]) >= least_pressure) region_of_[rank.index()] = 0;
   }
   ranks_.clear();
   for (Rank rank : network_.order) {
@@ -64,12 +64,28 @@ double TightSearch::mean(const ShareFlow<std::int64_t>& flow) const {
 /// Starts from ranks that the wanted set lies in: it has a rank whose load / speed is not below the optimum,
 /// and is closed under where load can move. At equal speeds such a rank is a fullest one; else the mean of
 /// what the fullest can reach is not above the optimum.
-void TightSearch::start(std::span<const LevelRegion> regions, const ShareFlow<std::int64_t>& flow) {
-  double most = 0.0;
-  for (const LevelRegion& region : regions) most = std::max(most, region.max_pressure);
-  for (Rank rank : lone_ranks()) most = std::max(most, pressure(rank, flow));
+void TightSearch::start(std::span<const LevelRegion> regions, double most,
+                        const ShareFlow<std::int64_t>& flow) {
   keep(regions, most, flow);
   if (!are_equal_) keep(regions, mean(flow) * (1.0 - 1e-12), flow);
+}
+
+double TightSearch::max_pressure(std::span<const LevelRegion> regions,
+                                 const ShareFlow<std::int64_t>& flow) const {
+  double most = 0.0;
+  for (const LevelRegion& region : regions) most = std::max(most, region.max_pressure);
+  for (Rank rank : lone_ranks()) most = std::max(most, pressure(rank, flow.load[rank.index()]));
+  return most;
+}
+
+/// Whether one rank has as much in any case: then no larger set need be looked at.
+bool TightSearch::find_alone(double most, std::span<const std::int64_t> fixed) {
+  for (Rank rank : network_.order) {
+    if (pressure(rank, fixed[rank.index()]) < most) continue;
+    found_.assign(1, rank);
+    return true;
+  }
+  return false;
 }
 
 /// Whole differences are taken first: the fractions of a large load would be lost in its rounding.
@@ -132,8 +148,11 @@ bool TightSearch::shrink(const ShareFlow<std::int64_t>& flow) {
 }
 
 std::span<const Rank> TightSearch::find(std::span<const LevelRegion> regions,
+                                        std::span<const std::int64_t> fixed,
                                         const ShareFlow<std::int64_t>& flow) {
-  start(regions, flow);
+  const double most = max_pressure(regions, flow);
+  if (find_alone(most, fixed)) return found_;
+  start(regions, most, flow);
   do set_surplus(flow);
   while (!is_level() && shrink(flow));
   found_.clear();

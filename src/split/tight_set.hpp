@@ -20,14 +20,19 @@ class TightSearch {
 
   /// Ascending; valid until the next call. No allocation.
   /// @param regions  as `flow` was levelled in
-  std::span<const Rank> find(std::span<const LevelRegion> regions, const ShareFlow<std::int64_t>& flow);
+  /// @param fixed    by Rank: the part of its load that is on no edge
+  std::span<const Rank> find(std::span<const LevelRegion> regions, std::span<const std::int64_t> fixed,
+                             const ShareFlow<std::int64_t>& flow);
 
  private:
-  [[nodiscard]] double pressure(Rank rank, const ShareFlow<std::int64_t>& flow) const;
+  [[nodiscard]] double pressure(Rank rank, std::int64_t load) const;
   [[nodiscard]] std::span<const Rank> lone_ranks() const;
   void keep(std::span<const LevelRegion> regions, double least_pressure, const ShareFlow<std::int64_t>& flow);
   [[nodiscard]] double mean(const ShareFlow<std::int64_t>& flow) const;
-  void start(std::span<const LevelRegion> regions, const ShareFlow<std::int64_t>& flow);
+  [[nodiscard]] double max_pressure(std::span<const LevelRegion> regions,
+                                    const ShareFlow<std::int64_t>& flow) const;
+  [[nodiscard]] bool find_alone(double most, std::span<const std::int64_t> fixed);
+  void start(std::span<const LevelRegion> regions, double most, const ShareFlow<std::int64_t>& flow);
   void set_surplus(const ShareFlow<std::int64_t>& flow);
   void set_surplus_by_speed(const ShareFlow<std::int64_t>& flow);
   [[nodiscard]] bool is_level() const;

@@ -209,7 +209,7 @@ class TokenFiller {
       flow.on_edge[network.edges_of(token).first().index()] = 1;
       ++flow.load[tokens_.home[token.index()].index()];
     }
-    Leveller(network).level(flow, Leveller::Depth::all);
+    Leveller(network).level(flow, rank_loads_, SplitDepth::all);
     std::vector<Rank> ranks;
     for (EdgeId edge : ids<EdgeId>(network.num_edges())) {
       if (flow.on_edge[edge.index()] == 1) ranks.push_back(network.rank_of[edge.index()]);

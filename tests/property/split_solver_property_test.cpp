@@ -77,9 +77,9 @@ void expect_exact(const SplitCase& drawn, const Solved& solved) {
   ASSERT_DOUBLE_EQ(solved.result.max_pressure, best_whole_pressure(drawn));
 }
 
-Solved solve(SplitSolver& solver, const SplitCase& drawn) {
+Solved solve(SplitSolver& solver, const SplitCase& drawn, SplitDepth depth = SplitDepth::all) {
   Loads assignments(drawn.row.size(), -7);
-  const auto result = solver.solve(drawn.loads, assignments);
+  const auto result = solver.solve(drawn.loads, assignments, depth);
   return {result.value(), std::move(assignments)};
 }
 
@@ -96,6 +96,7 @@ TEST(SplitSolver, IsExactOnTwentyThousandCases) {
     SplitSolver solver = solver_of(drawn);
     const Solved solved = solve(solver, drawn);
     ASSERT_NO_FATAL_FAILURE(expect_exact(drawn, solved));
+    ASSERT_NO_FATAL_FAILURE(expect_exact(drawn, solve(solver, drawn, SplitDepth::fullest)));
     if (repeat % 2 == 1) {  // equal speeds
       ASSERT_EQ(solved.result.max_load, static_cast<std::int64_t>(std::ceil(best_pressure(drawn) - 1e-9)));
     }

@@ -15,6 +15,14 @@ namespace trimtab {
 /// whole number.
 inline constexpr std::int64_t max_split_total = std::int64_t{1} << 53;
 
+/// How far a split is refined.
+enum class SplitDepth : std::uint8_t {
+  all,      ///< Every rank is as low as it can be without raising one that is not lower: leaves room against
+            ///< noise.
+  fullest,  ///< Only the fullest ranks; the others stay where they came to be. Faster where loads are very
+            ///< uneven.
+};
+
 /// What one layer's split reaches, and why it is not better. The spans are valid until the next call of the
 /// solver.
 struct SplitResult {
@@ -51,14 +59,16 @@ class SplitSolver {
   /// @return `invalid_argument` naming expert and value of a negative load, a sum above `max_split_total`, or
   ///         sizes that are not those of the placement; then `assignments` is untouched.
   [[nodiscard]] Result<SplitResult> solve(std::span<const std::int64_t> loads,
-                                          std::span<std::int64_t> assignments);
+                                          std::span<std::int64_t> assignments,
+                                          SplitDepth depth = SplitDepth::all);
 
   /// The same from the shares of an earlier split, which is faster the less the loads have changed since and
   /// changes less. Depends on placement, loads and `start` alone. `start` may be `assignments`.
   /// @param start  [slots], none negative; an expert whose live slots all have 0 starts from even shares
   [[nodiscard]] Result<SplitResult> solve_from(std::span<const std::int64_t> start,
                                                std::span<const std::int64_t> loads,
-                                               std::span<std::int64_t> assignments);
+                                               std::span<std::int64_t> assignments,
+                                               SplitDepth depth = SplitDepth::all);
 
   /// The optimum alone, for loads that need not be whole: the largest load / speed that any split must have.
   /// Exact up to rounding when the loads are whole with a sum up to 2^52, else within a factor of 1 + 1e-12
