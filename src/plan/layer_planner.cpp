@@ -83,6 +83,8 @@ void LayerPlanner::plan_loaded(std::span<Scenario> under, std::span<ExpertId> ro
     parts = plan_even(under, row);
   }
   report.imbalance = std::max(1.0, imbalance_of(under, row));
+  // even shares are a split; where they are the best one the last bits differ
+  if (report.imbalance_exact) report.imbalance_exact = std::min(*report.imbalance_exact, report.imbalance);
   for (const Scenario& scenario : under) {
     if (options_.locality != Locality::group_spill) break;
     report.spill = std::max(report.spill, spilled_share(scenario.loads, row, parts.home, topology_));
