@@ -2,11 +2,11 @@
 #include <trimtab/core/assert.hpp>
 #include <trimtab/route/router.hpp>
 
-#include "route/alias_layer.hpp"
 #include "route/check_batch.hpp"
 #include "route/check_ids.hpp"
 #include "route/dispatch_loops.hpp"
 #include "route/nearest.hpp"
+#include "route/phase_table.hpp"
 #include "route/quota_layer.hpp"
 
 #include <algorithm>
@@ -46,7 +46,7 @@ class Router::Impl {
     bool is_ready = false;
     std::uint64_t fingerprint = 0;  ///< Of the table.
     QuotaLayer quota;
-    AliasLayer alias;
+    PhaseTable phases;
     std::vector<std::int32_t> nearest;  ///< [1 + experts]: padding, then the slot of each expert.
   };
   /// Consecutive rows that one thread dispatches.
@@ -95,7 +95,7 @@ void Router::Impl::prepare(const RoutingTable& table, LayerId layer, const Batch
       fill_nearest(table, layer, state.nearest);
       break;
     case DispatchMode::rank_invariant:
-      state.alias.build(table, layer);
+      state.phases.build(table, layer);
       break;
     case DispatchMode::quota:
       state.quota.build(table, layer, rank_);
@@ -178,7 +178,7 @@ void Router::Impl::run(const IdRows<Id>& rows, const Batch& batch, Layer& state)
     case DispatchMode::rank_invariant:
       return for_each_piece(batch, [&](std::size_t piece) {
         const std::size_t first_row = rows.num_rows * piece / num_pieces_;
-        dispatch_rank_invariant(rows_of(rows, piece), state.alias.view(), batch.first_token + first_row);
+        dispatch_rank_invariant(rows_of(rows, piece), state.phases, batch.first_token + first_row);
       });
     case DispatchMode::quota:
       return run_quota(rows, batch, state.quota);
