@@ -67,22 +67,41 @@ void dispatch_by_phase(const IdRows<Id> rows, const PhaseTable& table, std::uint
       prefetch_ahead<true>(rows.out, at, count);
     }
     const auto high = static_cast<std::uint32_t>(phase >> 32);
-    const std::int32_t* entries = table.row(high);
-    for (std::size_t i = at; i < at + width; ++i) {
-      std::int32_t slot = entries[rows.in[i]];
-      if (PhaseTable::is_cut(slot)) [[unlikely]]
-        slot = table.pick_at_cut(slot, high);
-      rows.out[i] = static_cast<Id>(slot);
+    const std::int16_t* entries = table.row(high);
+#pragma GCC unroll 8
+    for (std::size_t i = 0; i < width; ++i) {
+      const std::int16_t entry = entries[rows.in[at + i]];
+      std::int32_t slot = entry;
+      if (PhaseTable::is_cut(entry)) [[unlikely]] {
+        slot = table.pick_at_cut(entry, high);
+      }
+      rows.out[at + i] = static_cast<Id>(slot);
+    }
+  }
+}
+
+/// For tables whose slots the rows of a phase table cannot name.
+template <class Id>
+void dispatch_by_search(const IdRows<Id>& rows, const RoutingTable& table, LayerId layer,
+                        std::uint64_t phase) {
+  for (std::size_t row = 0; row < rows.num_rows; ++row, phase += golden_step_64) {
+    const auto high = static_cast<std::uint32_t>(phase >> 32);
+    for (std::size_t i = row * rows.stride; i < row * rows.stride + rows.width; ++i) {
+      const ExpertId expert{rows.in[i]};
+      const SlotId slot = expert == no_expert ? no_slot : PhaseTable::search(table, layer, expert, high);
+      rows.out[i] = static_cast<Id>(slot.value());
     }
   }
 }
 
 /// Row r holds token `first_token + r`. There must be a row.
 template <class Id>
-void dispatch_rank_invariant(const IdRows<Id>& rows, const PhaseTable& table, std::uint64_t first_token) {
+void dispatch_rank_invariant(const IdRows<Id>& rows, const RoutingTable& table, LayerId layer,
+                             const PhaseTable& phases, std::uint64_t first_token) {
   const std::uint64_t phase = first_token * golden_step_64;
-  if (rows.width == 8) return dispatch_by_phase<8>(rows, table, phase);
-  dispatch_by_phase<0>(rows, table, phase);
+  if (!phases.has_rows()) return dispatch_by_search(rows, table, layer, phase);
+  if (rows.width == 8) return dispatch_by_phase<8>(rows, phases, phase);
+  dispatch_by_phase<0>(rows, phases, phase);
 }
 
 /// Also `exact_batch`, which differs only in what the layer was built from.

@@ -3,14 +3,37 @@
 
 #include "route/spread.hpp"
 
+#include <algorithm>
+
 namespace trimtab {
+namespace {
+
+/// An expert has one cut less than replicas, so there are fewer cuts than slots.
+constexpr std::int32_t max_named_slots = 32000;
+
+}  // namespace
 
 void PhaseTable::build(const RoutingTable& table, LayerId layer) {
   width_ = static_cast<std::size_t>(table.num_experts()) + 1;
   cuts_.clear();
   cuts_.reserve(4 * static_cast<std::size_t>(table.num_slots()));
-  rows_.assign(width_ << log2_rows, no_slot.value());
+  rows_.clear();
+  if (table.num_slots() > max_named_slots) return;
+  rows_.assign(width_ << log2_rows, static_cast<std::int16_t>(no_slot.value()));
   for (ExpertId expert : ids<ExpertId>(table.num_experts())) add_expert(table, layer, expert);
+}
+
+SlotId PhaseTable::search(const RoutingTable& table, LayerId layer, ExpertId expert,
+                          std::uint32_t phase) noexcept {
+  const auto slots = table.replicas(layer, expert);
+  const auto begins = table.share_begins(layer, expert);
+  std::size_t at = mix(layer, expert) % slots.size();
+  std::uint64_t end = RoutingTable::share_at(begins, at);
+  while (phase >= end) {
+    at = (at + 1) % slots.size();
+    end += RoutingTable::share_at(begins, at);
+  }
+  return slots[at];
 }
 
 void PhaseTable::add_expert(const RoutingTable& table, LayerId layer, ExpertId expert) {
@@ -27,11 +50,16 @@ void PhaseTable::add_expert(const RoutingTable& table, LayerId layer, ExpertId e
   for (std::uint32_t row = 0; row < num_rows; ++row) {
     const std::uint64_t row_end = (std::uint64_t{row} + 1) * row_phases;
     if (end >= row_end) {
-      entry(row, expert) = slot();
+      entry(row, expert) = static_cast<std::int16_t>(slot());
     } else {
-      entry(row, expert) = first_cut - static_cast<std::int32_t>(cuts_.size());
-      for (; end < row_end; next()) cuts_.push_back({static_cast<std::uint32_t>(end - 1), slot()});
-      cuts_.push_back({static_cast<std::uint32_t>(row_end - 1), slot()});
+      entry(row, expert) = static_cast<std::int16_t>(first_cut - static_cast<std::int32_t>(cuts_.size()));
+      while (end < row_end) {
+        Cut cut{.middle = static_cast<std::uint32_t>(end - 1), .slots = {slot(), 0}};
+        next();
+        cut.slots[1] = slot();
+        cut.last_phase = static_cast<std::uint32_t>(std::min(end, row_end) - 1);
+        cuts_.push_back(cut);
+      }
     }
     if (end == row_end && row + 1 < num_rows) next();
   }
