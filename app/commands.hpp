@@ -16,6 +16,7 @@ using Outcome = Result<ExitStatus>;
 // parser does: by `usage_error`. `outcome` must outlive `app`.
 CLI::App* add_run_command(CLI::App& app, Outcome& outcome);
 CLI::App* add_plan_command(CLI::App& app, Outcome& outcome);
+CLI::App* add_split_command(CLI::App& app, Outcome& outcome);
 CLI::App* add_diff_command(CLI::App& app, Outcome& outcome);
 CLI::App* add_inspect_command(CLI::App& app, Outcome& outcome);
 CLI::App* add_generate_command(CLI::App& app, Outcome& outcome);

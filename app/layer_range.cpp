@@ -3,11 +3,16 @@
 
 #include "app/commands.hpp"
 
+#include <trimtab/core/assert.hpp>
+
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
 #include <system_error>
+#include <utility>
+#include <vector>
 
 namespace trimtab {
 namespace {
@@ -32,6 +37,19 @@ LayerRange checked_range(const std::string& text, std::int32_t num_layers) {
                 fmt::format("{} is not a range within 0:{}, the layers of the file", text, num_layers));
   }
   return *range;
+}
+
+LoadMatrix only_layers(const LoadMatrix& loads, LayerRange range) {
+  std::vector<double> kept;
+  for (LayerId layer : ids<LayerId>(loads.num_layers())) {
+    const auto row = loads.layer(layer);
+    const bool is_inside = range.first <= layer.value() && layer.value() < range.last;
+    kept.insert(kept.end(), row.begin(), row.end());
+    if (!is_inside) std::fill(kept.end() - std::ssize(row), kept.end(), 0.0);
+  }
+  Result<LoadMatrix> made = LoadMatrix::make(loads.num_layers(), loads.num_experts(), std::move(kept));
+  TRIMTAB_ASSERT(made.has_value());
+  return *std::move(made);
 }
 
 }  // namespace trimtab

@@ -39,6 +39,7 @@ int run(int argc, char** argv) {
   app.require_subcommand(0, 1);  // None is told apart below from one that does not exist.
   add_run_command(app, outcome);
   add_plan_command(app, outcome);
+  add_split_command(app, outcome);
   add_diff_command(app, outcome);
   add_inspect_command(app, outcome);
   add_generate_command(app, outcome);

@@ -10,6 +10,7 @@
 #include "app/plan_from.hpp"
 #include "app/plan_output.hpp"
 #include "app/planning_options.hpp"
+#include "app/slot_sweep.hpp"
 #include "app/tbb_executor.hpp"
 #include "io/load_file.hpp"
 #include "io/placement_file.hpp"
@@ -17,10 +18,12 @@
 #include "report/graph_report.hpp"
 #include "report/plan_report.hpp"
 #include "report/spill_report.hpp"
+#include "report/sweep_report.hpp"
 
 #include <trimtab/plan/planner.hpp>
 #include <trimtab/plan/scenarios.hpp>
 #include <trimtab/plan/slot_budget.hpp>
+#include <trimtab/plan/slot_sweep.hpp>
 
 #include <fmt/format.h>
 
@@ -44,22 +47,10 @@ struct PlanArguments {
   DeltaArguments delta;
   std::string algorithm = "native";
   std::string layers;
+  std::string sweep;
   std::string json;
   std::string output;
 };
-
-// The planner keeps a layer without load as identity and leaves it out of its averages: what is wanted of
-// layers outside the range.
-Result<LoadMatrix> only_layers(const LoadMatrix& loads, LayerRange range) {
-  std::vector<double> kept;
-  for (LayerId layer : ids<LayerId>(loads.num_layers())) {
-    const auto row = loads.layer(layer);
-    const bool is_inside = range.first <= layer.value() && layer.value() < range.last;
-    kept.insert(kept.end(), row.begin(), row.end());
-    if (!is_inside) std::fill(kept.end() - std::ssize(row), kept.end(), 0.0);
-  }
-  return LoadMatrix::make(loads.num_layers(), loads.num_experts(), std::move(kept));
-}
 
 /// `option` plans for one load and even shares, with slots per layer.
 void refuse_beside(const PlanArguments& args, const char* option, bool is_one_scenario) {
@@ -76,8 +67,26 @@ void refuse_beside(const PlanArguments& args, const char* option, bool is_one_sc
   if (refused != nullptr) usage_error(option, fmt::format("excludes {}", refused));
 }
 
+/// A sweep writes no placement, and its slots are those of the sweep.
+void check_sweep_usage(const PlanArguments& args) {
+  const char* const refused = args.cluster.num_slots()          ? "--slots"
+                              : args.budget.slots()             ? "--total-slots, --memory-budget"
+                              : args.delta.is_given()           ? "--from"
+                              : algorithms().at(args.algorithm) ? "--algorithm"
+                              : args.planning.spill_curve       ? "--spill-curve"
+                              : args.planning.top_groups        ? "--top-groups"
+                              : !args.output.empty()            ? "-o"
+                              : args.planning.plan.shares == ShareMode::exact ? "--split: it shows both"
+                                                                              : nullptr;
+  if (refused != nullptr) usage_error("--sweep-slots", fmt::format("excludes {}", refused));
+}
+
 void check_usage(const PlanArguments& args) {
-  if (!args.cluster.num_slots() && !args.budget.slots()) {
+  if (!args.sweep.empty()) {
+    check_sweep_usage(args);
+  } else if (args.output.empty()) {
+    usage_error("--output", "is required");
+  } else if (!args.cluster.num_slots() && !args.budget.slots()) {
     usage_error("--slots", "is required, or --slots-per-rank, --rank-slots, --total-slots, --memory-budget");
   }
   const bool is_one_scenario = args.loads.size() == 1 && args.planning.variance.empty();
@@ -232,14 +241,33 @@ Result<PlanOutput> make_output(const PlanArguments& args, std::span<const LoadMa
   return output;
 }
 
+/// The curve of slots in place of a plan.
+Outcome run_sweep(const PlanArguments& args, SlotRange range, std::span<const LoadMatrix> scenarios,
+                  const Topology& ranks, Executor& executor) {
+  const auto points = sweep_slots(scenarios, ranks, range, args.planning.plan, executor);
+  if (!points)
+    return failure(points.error().code, fmt::format("{}: {}", args.loads[0], points.error().message));
+  Outputs outputs;
+  const std::int32_t num_experts = scenarios.front().num_experts();
+  if (Status s = outputs.add(args.json, sweep_document(*points, num_experts, scenarios.size())); !s) {
+    return failure(std::move(s));
+  }
+  if (Status s = outputs.commit(); !s) return failure(std::move(s));
+  (args.json == "-" ? print_talk : print_data)(sweep_text(*points, scenarios.size()));
+  return ExitStatus::ok;
+}
+
 Outcome run_plan(const PlanArguments& args) {
   check_usage(args);
+  std::optional<SlotRange> sweep;
+  if (!args.sweep.empty()) sweep = checked_slot_range(args.sweep);
   Result<std::vector<LoadMatrix>> scenarios = read_scenarios(args);
   if (!scenarios) return failure(std::move(scenarios));
   const std::int32_t slots = args.cluster.num_slots().value_or(*args.cluster.ranks);
   const Topology topology = args.cluster.make_topology(slots);
   args.planning.check(scenarios->size(), scenarios->front().num_experts(), topology);
   TbbExecutor executor(args.planning.threads);
+  if (sweep) return run_sweep(args, *sweep, *scenarios, topology, executor);
   Result<PlanOutput> output = make_output(args, *scenarios, topology, executor);
   if (!output) return failure(std::move(output));
   if (Status written = write(args, *output); !written) return failure(std::move(written));
@@ -270,11 +298,14 @@ CLI::App* add_plan_command(CLI::App& app, Outcome& outcome) {
       ->option_text("NAME");
   verb->add_option("--layers", args->layers, "Plan rows A to B-1 only; the others stay identity, unlisted")
       ->type_name("A:B");
-  verb->add_option("--json", args->json, "Write the document trimtab.plan/1; - is standard output")
+  verb->add_option("--sweep-slots", args->sweep,
+                   "Write no placement: show the imbalance for each number of slots, even and exact shares")
+      ->type_name("A:B:STEP");
+  verb->add_option("--json", args->json,
+                   "Write the document trimtab.plan/1, or trimtab.sweep/1; - is standard output")
       ->type_name("FILE|-");
   verb->add_option("-o,--output", args->output,
                    "Write the placement (SGLang --init-expert-location); - is standard output")
-      ->required()
       ->type_name("PLACEMENT");
   verb->callback([args, &outcome] { outcome = run_plan(*args); });
   return verb;

@@ -2,6 +2,7 @@
 #include "app/planning_options.hpp"
 
 #include "app/commands.hpp"
+#include "app/share_option.hpp"
 
 #include <fmt/format.h>
 
@@ -46,18 +47,13 @@ void PlanningOptions::add_to(CLI::App& verb) {
       {"fast", Effort::fast}, {"default", Effort::standard}, {"thorough", Effort::thorough}};
   static const std::map<std::string, Objective> objectives{{"worst", Objective::worst},
                                                            {"weighted-mean", Objective::weighted_mean}};
-  static const std::map<std::string, ShareMode> share_modes{{"even", ShareMode::even},
-                                                            {"exact", ShareMode::exact}};
   verb.add_option_function<std::string>(
           "--effort", [this](const std::string& name) { plan.effort = efforts.at(name); },
           "fast, default or thorough: one pass, or a search where it helps")
       ->check(CLI::IsMember(&efforts))
       ->option_text("NAME");
-  verb.add_option_function<std::string>(
-          "--split", [this](const std::string& name) { plan.shares = share_modes.at(name); },
-          "even or exact: what the placement is made for; exact connects the ranks by replicas")
-      ->check(CLI::IsMember(&share_modes))
-      ->option_text("NAME");
+  add_share_option(verb, plan.shares,
+                   "even or exact: what the placement is made for, how tokens will be shared");
   verb.add_option("--groups", plan.num_groups, "Expert groups of group-limited routing, equally large")
       ->check(in_range(1, 1 << 20))
       ->type_name("N")

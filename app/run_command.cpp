@@ -6,6 +6,7 @@
 #include "app/run_options.hpp"
 #include "app/run_report.hpp"
 #include "app/run_view.hpp"
+#include "app/share_option.hpp"
 #include "app/tbb_executor.hpp"
 #include "moe/gemm.hpp"
 
@@ -141,6 +142,11 @@ void add_traffic_options(CLI::App& verb, RunOptions& options) {
       ->check(in_range(1, 1 << 30))
       ->type_name("N")
       ->capture_default_str();
+  add_share_option(verb, options.shares,
+                   "even, or exact: plan for exact shares, and answer shifts by new shares first");
+  verb.add_option("--split-every", options.split_every, "Forwards between two changes of shares (default: 1)")
+      ->check(in_range(1, 1 << 30))
+      ->type_name("N");
   verb.add_option("--seed", options.seed, "Of weights, tokens and generated loads")
       ->type_name("N")
       ->capture_default_str();
@@ -192,6 +198,9 @@ void check_usage(const RunOptions& options) {
   if (!options.layers.empty() && options.loads.empty()) usage_error("--layers", "needs --loads");
   for (const std::string& path : options.loads) {
     if (is_same_file(options.json, path)) usage_error("--json", "names a file that is read");
+  }
+  if (options.split_every && options.shares == ShareMode::even) {
+    usage_error("--split-every", "needs --split exact");
   }
   if (options.ranks && options.nodes > *options.ranks) {
     usage_error("--nodes", fmt::format("{} nodes for {} ranks", options.nodes, *options.ranks));

@@ -169,6 +169,8 @@ Result<moe::ServiceOptions> make_service_options(const RunOptions& options, cons
   service.num_quads = std::clamp<std::uint64_t>(forwards / 4, 8, 24);
   service.block_forwards = (forwards + 2 * service.num_quads - 1) / (2 * service.num_quads);
   service.rebalance_every = options.rebalance_every;
+  service.plan.shares = options.shares;
+  service.split_every = options.shares == ShareMode::exact ? options.split_every.value_or(1) : 0;
   return service;
 }
 

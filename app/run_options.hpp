@@ -30,6 +30,8 @@ struct RunOptions {
   std::optional<std::int32_t> tokens;     ///< Per rank and forward.
   std::optional<std::uint64_t> forwards;  ///< Of each arm.
   std::uint64_t rebalance_every = 4;
+  ShareMode shares = ShareMode::even;
+  std::optional<std::uint64_t> split_every;  ///< With exact shares; default 1.
   std::string transport = "inproc";
   std::uint64_t seed = 1;
   std::string json;

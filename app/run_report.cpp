@@ -62,6 +62,8 @@ ordered_json run_document(const moe::ServiceOptions& service, const moe::Service
   document["speedup_low"] = report.speedup.low;
   document["speedup_high"] = report.speedup.high;
   document["quads"] = service.num_quads;
+  document["split"] = service.split_every > 0 ? "exact" : "even";
+  document["splits"] = report.splits;
   document["migrations"] = report.migrations;
   document["rolled_back"] = report.rolled_back;
   document["last_problem"] = report.last_problem;
@@ -74,6 +76,7 @@ ordered_json run_document(const moe::ServiceOptions& service, const moe::Service
   document["windows_refused"] = report.windows_refused;
   document["reference_checked"] = report.reference_checked;
   document["time_ms"] = {{"record", report.record_ms},
+                         {"split", report.split_ms},
                          {"plan", report.plan_ms},
                          {"migrate", report.migrate_ms},
                          {"stall", report.stall_ms}};
@@ -105,10 +108,13 @@ std::string run_text(const moe::ServiceOptions& service, const moe::ServiceRepor
       "migration  {} migrations in {} epochs, {} slots and {:.1f} MB moved between ranks, {} rolled back\n",
       report.migrations, report.epochs, report.slots_moved, static_cast<double>(report.bytes_moved) / 1e6,
       report.rolled_back);
+  if (service.split_every > 0)
+    text += fmt::format("shares     exact, changed {} times besides\n", report.splits);
   if (!report.last_problem.empty()) text += fmt::format("problem    {}\n", report.last_problem);
   text += fmt::format(
-      "time       record {:.1f} ms, plan {:.1f} ms, migrate {:.1f} ms, of which stall {:.1f} ms\n",
-      report.record_ms, report.plan_ms, report.migrate_ms, report.stall_ms);
+      "time       record {:.1f} ms, split {:.1f} ms, plan {:.1f} ms, migrate {:.1f} ms, of which stall "
+      "{:.1f} ms\n",
+      report.record_ms, report.split_ms, report.plan_ms, report.migrate_ms, report.stall_ms);
   text += fmt::format(
       "outputs    {}: off, on and the reference ({} batches); {} assignments on moved slots, {} unchanged "
       "slots written\n",

@@ -20,37 +20,95 @@ Placement keep_silent_layers(const Placement& current, const Placement& planned,
   return std::move(*kept);
 }
 
+std::size_t size_of(const Placement& placement) {
+  return static_cast<std::size_t>(placement.num_layers()) * static_cast<std::size_t>(placement.num_experts());
+}
+
+bool is_zero(std::span<const std::int64_t> counts) {
+  return std::ranges::all_of(counts, [](std::int64_t count) { return count == 0; });
+}
+
 }  // namespace
 
 Balancer::Balancer(const BalancerOptions& options, Transport& channel, Recorder& recorder, Engine& engine,
-                   const Topology& topology, Executor& executor, const Clock& clock)
+                   TablePublisher& publisher, const Topology& topology, Executor& executor,
+                   const Clock& clock)
     : options_(options),
       channel_(channel),
       recorder_(recorder),
       engine_(engine),
+      publisher_(publisher),
       topology_(topology),
       executor_(executor),
-      clock_(clock) {}
+      clock_(clock),
+      counts_since_plan_(size_of(engine.placement())) {}
 
 Status Balancer::on_forward_completed() {
-  if (++forwards_since_plan_ < options_.rebalance_every) return {};
-  forwards_since_plan_ = 0;
+  const bool splits = options_.split_every > 0 && ++forwards_since_split_ >= options_.split_every;
+  const bool plans = ++forwards_since_plan_ >= options_.rebalance_every;
+  if (!splits && !plans) return {};
   const Clock::time_point begun = clock_.now();
-  Result<std::optional<LoadMatrix>> loads = reduce_counts();
-  const Clock::time_point reduced = clock_.now();
-  counters_.record += reduced - begun;
-  if (!loads) return failure(std::move(loads));
-  if (!*loads) return {};
-  if (Status planned = plan_and_begin(**loads); !planned) last_problem_ = std::move(planned).error();
-  counters_.plan += clock_.now() - reduced;
+  const Result<Window> window = reduce_counts();
+  counters_.record += clock_.now() - begun;
+  if (!window) return tl::unexpected(window.error());
+  if (window->is_refused) {
+    ++counters_.windows_refused;
+    was_refused_ = true;
+  } else {
+    std::ranges::transform(counts_since_plan_, window->counts, counts_since_plan_.begin(), std::plus<>());
+  }
+  if (splits) {
+    forwards_since_split_ = 0;
+    note(window->is_refused ? Status{} : change_shares(window->counts));
+  }
+  if (plans) note(rebalance(*window));
   return {};
+}
+
+void Balancer::note(Status status) {
+  if (!status) last_problem_ = std::move(status).error();
+}
+
+/// New shares for the placement in service, whatever the engine has in hand: its commit brings its own.
+Status Balancer::change_shares(std::span<const std::int64_t> counts) {
+  if (is_zero(counts)) return {};
+  const Clock::time_point begun = clock_.now();
+  const Epoch epoch = engine_.health().epoch;
+  if (!splitter_ || splitter_->epoch() != epoch) {
+    Result<Splitter> made = Splitter::make(engine_.placement(), topology_, epoch);
+    if (!made) return failure(std::move(made));
+    splitter_ = std::move(*made);
+  }
+  const Result<TableIdentity> published = splitter_->solve_and_publish(counts, publisher_, executor_);
+  counters_.split += clock_.now() - begun;
+  if (!published) return tl::unexpected(published.error());
+  ++counters_.splits_published;
+  return {};
+}
+
+/// Plans from everything since the last plan, unless a program of that one still runs somewhere.
+Status Balancer::rebalance(const Window& window) {
+  const std::vector<std::int64_t> counts =
+      std::exchange(counts_since_plan_, std::vector<std::int64_t>(counts_since_plan_.size()));
+  const bool was_refused = std::exchange(was_refused_, false);
+  forwards_since_plan_ = 0;
+  if (window.is_busy || is_zero(counts)) {
+    if (!was_refused) ++counters_.windows_skipped;
+    return {};
+  }
+  const Clock::time_point begun = clock_.now();
+  const Placement& current = engine_.placement();
+  Result<LoadMatrix> loads = LoadMatrix::make(current.num_layers(), current.num_experts(),
+                                              std::vector<double>(counts.begin(), counts.end()));
+  if (!loads) return failure(std::move(loads));
+  const Status begins = plan_and_begin(*loads, counts);
+  counters_.plan += clock_.now() - begun;
+  return begins;
 }
 
 /// This rank's window by expert, all epochs added up; each is folded with the placement it was counted under.
 Result<std::vector<std::int64_t>> Balancer::take_counts() {
-  const Placement& current = engine_.placement();
-  std::vector<std::int64_t> counts(static_cast<std::size_t>(current.num_layers()) *
-                                   static_cast<std::size_t>(current.num_experts()));
+  std::vector<std::int64_t> counts(size_of(engine_.placement()));
   for (const SlotCounts& window : recorder_.take_window(options_.context)) {
     const Placement* placement = engine_.placement_of(window.epoch);
     TRIMTAB_ASSERT(placement != nullptr);
@@ -62,40 +120,28 @@ Result<std::vector<std::int64_t>> Balancer::take_counts() {
   return counts;
 }
 
-/// The counts of all ranks, or nothing when they cannot be planned from now. Whether a rank refuses or is
-/// busy travels with the counts, so that all ranks decide alike.
-Result<std::optional<LoadMatrix>> Balancer::reduce_counts() {
-  const Placement& current = engine_.placement();
+/// Whether a rank refuses its window or is busy travels with the counts, so that all ranks decide alike.
+Result<Balancer::Window> Balancer::reduce_counts() {
   Result<std::vector<std::int64_t>> counts = take_counts();
   const bool refuses = !counts;
-  std::vector<std::int64_t> values;
-  if (counts) {
-    values = std::move(*counts);
-  } else {
-    last_problem_ = counts.error();
-    values.resize(static_cast<std::size_t>(current.num_layers()) *
-                  static_cast<std::size_t>(current.num_experts()));
-  }
+  if (refuses) last_problem_ = counts.error();
+  std::vector<std::int64_t> values =
+      refuses ? std::vector<std::int64_t>(size_of(engine_.placement())) : std::move(*counts);
   values.push_back(refuses ? 1 : 0);
   values.push_back(engine_.is_idle() ? 0 : 1);
   if (Status reduced = all_reduce_sum(channel_, clock_, options_.collective, values); !reduced) {
     return failure(std::move(reduced));
   }
-  const bool any_busy = values.back() != 0;
+  Window window;
+  window.is_busy = values.back() != 0;
   values.pop_back();
-  const bool any_refuses = values.back() != 0;
+  window.is_refused = values.back() != 0;
   values.pop_back();
-  if (any_refuses) ++counters_.windows_refused;
-  const bool is_empty = std::ranges::all_of(values, [](std::int64_t count) { return count == 0; });
-  if (!any_refuses && (any_busy || is_empty)) ++counters_.windows_skipped;
-  if (any_refuses || any_busy || is_empty) return std::nullopt;
-  Result<LoadMatrix> loads = LoadMatrix::make(current.num_layers(), current.num_experts(),
-                                              std::vector<double>(values.begin(), values.end()));
-  if (!loads) return failure(std::move(loads));
-  return std::move(*loads);
+  window.counts = std::move(values);
+  return window;
 }
 
-Status Balancer::plan_and_begin(const LoadMatrix& loads) {
+Status Balancer::plan_and_begin(const LoadMatrix& loads, std::vector<std::int64_t> counts) {
   ++counters_.windows_planned;
   Result<Plan> plan = plan_rebalance(loads, topology_, options_.plan, executor_);
   if (!plan) return failure(std::move(plan));
@@ -110,7 +156,8 @@ Status Balancer::plan_and_begin(const LoadMatrix& loads) {
   if (!program) return failure(std::move(program));
   if (program->steps.empty()) return {};
   ++counters_.programs_begun;
-  return engine_.begin(std::move(*program));
+  if (options_.split_every == 0) return engine_.begin(std::move(*program));
+  return engine_.begin(std::move(*program), std::make_shared<SplitTables>(std::move(counts)));
 }
 
 }  // namespace trimtab

@@ -7,6 +7,7 @@
 #include "migrate/staging.hpp"
 
 #include <trimtab/core/assert.hpp>
+#include <trimtab/core/checksum.hpp>
 
 #include <fmt/format.h>
 
@@ -22,6 +23,11 @@ std::vector<Rank> live_ranks(const Topology& topology) {
     if (topology.is_alive(rank)) ranks.push_back(rank);
   }
   return ranks;
+}
+
+std::uint64_t combine(std::uint64_t a, std::uint64_t b) {
+  const std::uint64_t both[]{a, b};
+  return checksum_of(std::as_bytes(std::span(both)));
 }
 
 /// The member's side of the protocol, and the coordinator's on the lowest rank.
@@ -51,7 +57,7 @@ class EngineImpl final : public Engine {
 
   Status start() { return control_.start(); }
 
-  Status begin(Program program) override;
+  Status begin(Program program, std::shared_ptr<const TableCompiler> tables) override;
   Result<Admission> advance(Forward next, Clock::duration budget) override;
   Status progress(Clock::duration budget) override;
 
@@ -131,6 +137,7 @@ class EngineImpl final : public Engine {
 
   std::deque<std::pair<Epoch, Placement>> history_;  ///< Ascending; the last is in service.
   std::optional<Program> program_;
+  std::shared_ptr<const TableCompiler> tables_;  ///< Of the program in hand; null: even shares.
   std::size_t step_index_ = 0;
   StepState state_ = StepState::idle;
   Clock::time_point until_;          ///< Deadline of the present wait.
@@ -154,7 +161,7 @@ class EngineImpl final : public Engine {
   EngineCounters counters_;
 };
 
-Status EngineImpl::begin(Program program) {
+Status EngineImpl::begin(Program program, std::shared_ptr<const TableCompiler> tables) {
   if (state_ == StepState::in_doubt)
     return failure(Errc::closed, "the engine is in doubt: restart this rank");
   if (!is_idle())
@@ -170,6 +177,8 @@ Status EngineImpl::begin(Program program) {
                                                        program.staging_bytes, options_.staging_budget_bytes));
   }
   program_ = std::move(program);
+  tables_ = std::move(tables);
+  if (tables_) program_->hash = combine(program_->hash, tables_->fingerprint());
   step_index_ = 0;
   begin_step();
   return {};
@@ -320,8 +329,9 @@ Result<bool> EngineImpl::stage(Clock::time_point until) {
 /// All that can be done, and can fail, before the vote instead of inside the stall.
 Status EngineImpl::prepare_commit() {
   next_placement_ = apply(placement(), step());
-  Result<RoutingTable> table =
-      RoutingTable::compile(*next_placement_, topology_, {Epoch{epoch().value() + 1}, 0});
+  const TableIdentity identity{Epoch{epoch().value() + 1}, 0};
+  Result<RoutingTable> table = tables_ ? tables_->compile(*next_placement_, topology_, identity)
+                                       : RoutingTable::compile(*next_placement_, topology_, identity);
   if (!table) return failure(std::move(table));
   next_table_ = std::move(*table);
   return {};

@@ -91,13 +91,14 @@ Result<std::unique_ptr<Balancing>> Balancing::make(const ServiceOptions& options
   made->engine_->set_observer(&made->audit_);
   BalancerOptions balancer_options;
   balancer_options.rebalance_every = options.rebalance_every;
+  balancer_options.split_every = options.split_every;
   balancer_options.plan = options.plan;
   balancer_options.context = context;
   balancer_options.bundle_bytes = bundle_bytes_of(store);
   balancer_options.staging_budget_bytes = budget;
   balancer_options.collective = {counts_tag, options.deadline};
   made->balancer_.emplace(balancer_options, *made->counts_channel_, made->recorder_, *made->engine_,
-                          options.topology, made->executor_, clock);
+                          publisher, options.topology, made->executor_, clock);
   return made;
 }
 
@@ -267,6 +268,8 @@ ArmBlock ArmImpl::take_block() {
   block_.windows_refused =
       static_cast<std::int64_t>(now.balancer.windows_refused - mark_.balancer.windows_refused);
   block_.record = now.record - mark_.record + now.balancer.record - mark_.balancer.record;
+  block_.splits = static_cast<std::int64_t>(now.balancer.splits_published - mark_.balancer.splits_published);
+  block_.split = now.balancer.split - mark_.balancer.split;
   block_.plan = now.balancer.plan - mark_.balancer.plan;
   block_.migrate = now.engine.busy - mark_.engine.busy;
   block_.stall = now.engine.stall - mark_.engine.stall;
@@ -286,7 +289,9 @@ void ArmBlock::add(const ArmBlock& block) {
   programs += block.programs;
   rolled_back += block.rolled_back;
   windows_refused += block.windows_refused;
+  splits += block.splits;
   record += block.record;
+  split += block.split;
   plan += block.plan;
   migrate += block.migrate;
   stall += block.stall;

@@ -28,7 +28,9 @@ struct ArmBlock {
   std::int64_t programs = 0;  ///< Begun.
   std::int64_t rolled_back = 0;
   std::int64_t windows_refused = 0;
+  std::int64_t splits = 0;  ///< Changes of shares alone.
   Clock::duration record{};
+  Clock::duration split{};
   Clock::duration plan{};
   Clock::duration migrate{};
   Clock::duration stall{};

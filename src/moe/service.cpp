@@ -230,6 +230,7 @@ Status RankService::finish() {
   report_.windows_refused = sums[7] / root_.num_ranks();  // A refused window is refused on every rank.
   report_.epochs = total_.epochs;
   report_.rolled_back = total_.rolled_back;
+  report_.splits = total_.splits;
   report_.migrations = total_.programs - total_.rolled_back;
   report_.last_problem = arm(ArmId::on).last_problem();
   report_.speedup = compute_speedup(quads_);
@@ -250,14 +251,16 @@ Status RankService::finish() {
 }
 
 Status RankService::finish_times() {
-  const std::array<std::int64_t, 4> mine{total_.record.count(), total_.plan.count(), total_.migrate.count(),
-                                         total_.stall.count()};
+  const std::array<std::int64_t, 5> mine{total_.record.count(), total_.split.count(), total_.plan.count(),
+                                         total_.migrate.count(), total_.stall.count()};
   Result<std::vector<std::int64_t>> all = gather(mine);
   if (!all) return failure(std::move(all));
-  const std::array<double*, 4> out{&report_.record_ms, &report_.plan_ms, &report_.migrate_ms,
-                                   &report_.stall_ms};
-  for (std::size_t i = 0; i < all->size(); ++i)
-    *out[i % 4] = std::max(*out[i % 4], to_ms(Clock::duration((*all)[i])));
+  const std::array<double*, mine.size()> out{&report_.record_ms, &report_.split_ms, &report_.plan_ms,
+                                             &report_.migrate_ms, &report_.stall_ms};
+  for (std::size_t i = 0; i < all->size(); ++i) {
+    double& largest = *out[i % out.size()];
+    largest = std::max(largest, to_ms(Clock::duration((*all)[i])));
+  }
   return {};
 }
 

@@ -31,6 +31,7 @@ struct ServiceOptions {
   std::uint64_t num_quads = 8;        ///< ABBA quads: off, on, on, off; each arm serves two blocks of a quad.
   std::uint64_t block_forwards = 1;   ///< Forwards of a block; an arm serves 2 * num_quads blocks.
   std::uint64_t rebalance_every = 1;  ///< Forwards of the on arm between two plans.
+  std::uint64_t split_every = 0;  ///< Forwards of the on arm between two changes of shares; 0: even shares.
   std::size_t staging_budget_bytes = 0;                 ///< Per rank; 0: room for all slots of all layers.
   Clock::duration deadline = std::chrono::seconds(60);  ///< For every wait.
   std::uint64_t reference_batches =
@@ -69,8 +70,10 @@ struct ServiceReport {
   std::int64_t rows_on_moved_slots = 0;  ///< Assignments computed in slots that a commit had filled.
   std::int64_t unchanged_slots_written = 0;
   std::int64_t windows_refused = 0;
+  std::int64_t splits = 0;             ///< Changes of shares alone.
   std::int64_t reference_checked = 0;  ///< Batches.
   double record_ms = 0.0;              ///< Largest over ranks, like the next.
+  double split_ms = 0.0;
   double plan_ms = 0.0;
   double migrate_ms = 0.0;
   double stall_ms = 0.0;

@@ -7,6 +7,7 @@
 #include "plan/delta_budget.hpp"
 #include "plan/delta_layer.hpp"
 #include "plan/delta_start.hpp"
+#include "plan/exact_imbalance.hpp"
 
 #include <fmt/format.h>
 
@@ -189,7 +190,11 @@ class DeltaPlanner {
     const Imbalance reached = imbalance_of(i, row);
     LayerReport& report = full_.layers[i];
     report.imbalance = std::max(1.0, reached.max_over_mean());
-    report.bound = std::min(report.bound, report.imbalance);
+    if (report.imbalance_exact) {
+      const double exact = exact_imbalance(loads_.layer(layer_of(i)), row, topology_);
+      report.imbalance_exact = std::clamp(exact, 1.0, report.imbalance);
+    }
+    report.bound = std::min(report.bound, report.reached());
     report.duplicates_on_rank = count_duplicates(row, topology_);
     deltas_[i].moves_bound = bound_on_moves(i, holders, row);
     searched_[i] = {};

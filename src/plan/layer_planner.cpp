@@ -3,7 +3,7 @@
 
 #include <trimtab/core/imbalance.hpp>
 
-#include "plan/connect.hpp"
+#include "plan/exact_imbalance.hpp"
 #include "plan/pack.hpp"
 #include "plan/replicate.hpp"
 #include "plan/spill.hpp"
@@ -15,14 +15,10 @@
 namespace trimtab {
 namespace {
 
-/// Where improvement ends: above what no placement can beat by a fraction of the noise of any batch.
-constexpr double good_enough = 1.0 + 3e-4;
 /// Above it a layer is searched by default: swaps alone did not come near the bound.
 constexpr double near_enough = 1.0 + 3e-3;
 constexpr std::size_t swaps_per_rank = 4;
 constexpr std::size_t touch_up_swaps = 2;
-/// What a connected replica graph may cost of the even balance.
-constexpr double connecting_costs = 1.0 + 5e-3;
 
 std::size_t steps_per_slot(Effort effort) { return effort == Effort::thorough ? 1000 : 120; }
 std::size_t pair_steps_per_slot(Effort effort) { return effort == Effort::thorough ? 500 : 40; }
@@ -65,6 +61,7 @@ LayerReport LayerPlanner::plan(LayerId layer, std::span<const LayerLoads> scenar
   LayerReport report{.layer = layer};
   std::vector<Scenario> under = loaded(scenarios);
   report.is_dense = under.empty();
+  if (options_.shares == ShareMode::exact) report.imbalance_exact = 1.0;
   if (report.is_dense && identity_is_live_) {
     std::copy(identity_.begin(), identity_.end(), row.begin());
   } else if (report.is_dense) {
@@ -78,26 +75,29 @@ LayerReport LayerPlanner::plan(LayerId layer, std::span<const LayerLoads> scenar
 
 void LayerPlanner::plan_loaded(std::span<Scenario> under, std::span<ExpertId> row,
                                LayerReport& report) const {
-  const Parts parts = under.size() == 1 ? plan_single(under.front(), row) : plan_several(under, row);
-  if (options_.shares == ShareMode::exact) connect(under, row);
   report.imbalance_before = imbalance_of(under, identity_);
-  report.imbalance = imbalance_of(under, row);
-  const bool may_keep = options_.shares == ShareMode::even && report.imbalance_before < report.imbalance;
-  if (may_keep && keep_identity(row)) report.imbalance = report.imbalance_before;
-  report.imbalance = std::max(1.0, report.imbalance);
+  Parts parts;
+  if (options_.shares == ShareMode::exact) {
+    report.imbalance_exact = std::max(1.0, plan_exact(under, row, parts));
+  } else {
+    parts = plan_even(under, row);
+  }
+  report.imbalance = std::max(1.0, imbalance_of(under, row));
+  // even shares are a split; where they are the best one the last bits differ
+  if (report.imbalance_exact) report.imbalance_exact = std::min(*report.imbalance_exact, report.imbalance);
   for (const Scenario& scenario : under) {
     if (options_.locality != Locality::group_spill) break;
     report.spill = std::max(report.spill, spilled_share(scenario.loads, row, parts.home, topology_));
   }
-  if (under.size() == 1) sharpen_bound(under.front(), report.imbalance);
+  if (under.size() == 1) sharpen_bound(under.front(), report.reached());
   // The bound sums loads in another order than the ranks do; where it is met, rounding must not exceed it.
-  report.bound = std::clamp(bound_of(under), 1.0, report.imbalance);
+  report.bound = std::clamp(bound_of(under, options_.shares), 1.0, report.reached());
 }
 
 void LayerPlanner::sharpen_bound(Scenario& scenario, double imbalance) const {
-  double& bound = scenario.parts.bound;
+  double& bound = options_.shares == ShareMode::exact ? scenario.parts.exact_bound : scenario.parts.bound;
   if (options_.effort == Effort::fast || imbalance * scenario.mean <= bound * near_enough) return;
-  bound = part_maker_.sharpen(scenario.loads, bound, imbalance * scenario.mean);
+  bound = part_maker_.sharpen(scenario.loads, options_.shares, bound, imbalance * scenario.mean);
 }
 
 std::vector<LayerPlanner::Scenario> LayerPlanner::loaded(std::span<const LayerLoads> scenarios) const {
@@ -129,9 +129,15 @@ void LayerPlanner::plan_one(LayerLoads loads, const Parts& parts, std::span<Expe
   std::copy(view.packing.row().begin(), view.packing.row().end(), row.begin());
 }
 
-Parts LayerPlanner::plan_single(const Scenario& scenario, std::span<ExpertId> row) const {
-  plan_one(scenario.loads, scenario.parts, row);
-  return scenario.parts;
+Parts LayerPlanner::plan_even(std::span<const Scenario> scenarios, std::span<ExpertId> row) const {
+  Parts parts = scenarios.front().parts;
+  if (scenarios.size() > 1) {
+    parts = plan_several(scenarios, row);
+  } else {
+    plan_one(scenarios.front().loads, parts, row);
+  }
+  keep_identity(scenarios, row);
+  return parts;
 }
 
 std::vector<double> LayerPlanner::common_loads(std::span<const Scenario> scenarios) const {
@@ -156,7 +162,7 @@ Parts LayerPlanner::plan_several(std::span<const Scenario> scenarios, std::span<
     parts = scenario.parts;
   }
   if (options_.effort == Effort::fast) return parts;
-  std::vector<LoadView> views = views_of(scenarios, row);
+  std::vector<LoadView> views = views_of(scenarios, ShareMode::even, row);
   search(views, parts);
   const Row found = views.front().packing.row();
   std::copy(found.begin(), found.end(), row.begin());
@@ -164,12 +170,13 @@ Parts LayerPlanner::plan_several(std::span<const Scenario> scenarios, std::span<
 }
 
 // Under the worst scenario all have one target in units of their means, else each its own.
-std::vector<LoadView> LayerPlanner::views_of(std::span<const Scenario> scenarios, Row row) const {
-  const double bound = bound_of(scenarios);
+std::vector<LoadView> LayerPlanner::views_of(std::span<const Scenario> scenarios, ShareMode shares,
+                                             Row row) const {
+  const double bound = bound_of(scenarios, shares);
   std::vector<LoadView> views;
   for (const Scenario& scenario : scenarios) {
     const double target =
-        options_.objective == Objective::worst ? bound * scenario.mean : scenario.parts.bound;
+        options_.objective == Objective::worst ? bound * scenario.mean : scenario.bound(shares);
     views.push_back({Packing(scenario.loads, topology_, row), target, scenario.weight});
   }
   return views;
@@ -230,28 +237,12 @@ void LayerPlanner::search(std::span<LoadView> views, const Parts& parts) const {
   anneal(views, everything, annealing);
 }
 
-// The connected row may cost a little of the even balance: it pays with the first drift that shares absorb.
-void LayerPlanner::connect(std::span<const Scenario> scenarios, std::span<ExpertId> row) const {
-  const double before = imbalance_of(scenarios, row);
-  std::vector<ExpertId> connected(row.begin(), row.end());
-  const std::vector<double> loads =
-      scenarios.size() == 1 ? std::vector<double>(scenarios[0].loads.begin(), scenarios[0].loads.end())
-                            : common_loads(scenarios);
-  const double mean = load_of(part_maker_.everything().experts, loads) / topology_.total_speed();
-  connect_replicas(
-      loads, topology_,
-      {.max_pressure = bound_of(scenarios) * mean * connecting_costs, .within_nodes = locality_is_by_group_},
-      connected);
-  if (imbalance_of(scenarios, connected) > before * connecting_costs) return;
-  std::copy(connected.begin(), connected.end(), row.begin());
-}
-
 // Heaviest first is a heuristic: on ranks of unequal speed, or by luck, the identity may be better.
-bool LayerPlanner::keep_identity(std::span<ExpertId> row) const {
-  if (!identity_is_allowed_) return false;
-  if (count_duplicates(live_identity_, topology_) > count_duplicates(row, topology_)) return false;
+void LayerPlanner::keep_identity(std::span<const Scenario> scenarios, std::span<ExpertId> row) const {
+  if (!identity_is_allowed_ || imbalance_of(scenarios, live_identity_) >= imbalance_of(scenarios, row))
+    return;
+  if (count_duplicates(live_identity_, topology_) > count_duplicates(row, topology_)) return;
   std::copy(live_identity_.begin(), live_identity_.end(), row.begin());
-  return true;
 }
 
 template <class Value>
@@ -270,9 +261,14 @@ double LayerPlanner::imbalance_of(std::span<const Scenario> scenarios, Row row) 
   });
 }
 
-double LayerPlanner::bound_of(std::span<const Scenario> scenarios) const {
+double LayerPlanner::exact_imbalance_of(std::span<const Scenario> scenarios, Row row) const {
+  return by_objective(
+      scenarios, [&](const Scenario& scenario) { return exact_imbalance(scenario.loads, row, topology_); });
+}
+
+double LayerPlanner::bound_of(std::span<const Scenario> scenarios, ShareMode shares) const {
   return by_objective(scenarios,
-                      [](const Scenario& scenario) { return scenario.parts.bound / scenario.mean; });
+                      [&](const Scenario& scenario) { return scenario.bound(shares) / scenario.mean; });
 }
 
 }  // namespace trimtab

@@ -8,6 +8,9 @@
 
 namespace trimtab {
 
+/// Where improvement ends: above what no placement can beat by a fraction of the noise of any batch.
+inline constexpr double good_enough = 1.0 + 3e-4;
+
 /// Plans single layers of one call of plan_rebalance. Immutable after construction, so layers may be planned
 /// at once from several threads.
 class LayerPlanner {
@@ -29,6 +32,10 @@ class LayerPlanner {
     double weight;  ///< The weights add up to 1.
     double mean;    ///< Load / speed if all ranks were even.
     Parts parts;
+
+    [[nodiscard]] double bound(ShareMode shares) const noexcept {
+      return shares == ShareMode::exact ? parts.exact_bound : parts.bound;
+    }
   };
 
   [[nodiscard]] std::vector<Scenario> loaded(std::span<const LayerLoads> scenarios) const;
@@ -36,8 +43,9 @@ class LayerPlanner {
   void plan_one(LayerLoads loads, const Parts& parts, std::span<ExpertId> row) const;
   /// Fills `row` and all of `report` but the duplicates. Precondition: at least one scenario.
   void plan_loaded(std::span<Scenario> under, std::span<ExpertId> row, LayerReport& report) const;
+  /// For even shares.
   /// @return the parts that the plan was made in
-  Parts plan_single(const Scenario& scenario, std::span<ExpertId> row) const;
+  Parts plan_even(std::span<const Scenario> scenarios, std::span<ExpertId> row) const;
   Parts plan_several(std::span<const Scenario> scenarios, std::span<ExpertId> row) const;
   /// The weighted mean of the scenarios, each in units of its mean.
   [[nodiscard]] std::vector<double> common_loads(std::span<const Scenario> scenarios) const;
@@ -48,17 +56,28 @@ class LayerPlanner {
   /// A swap or two, for what keeping copies apart has cost.
   void touch_up(LoadView& view, const Parts& parts) const;
   void search(std::span<LoadView> views, const Parts& parts) const;
-  [[nodiscard]] std::vector<LoadView> views_of(std::span<const Scenario> scenarios, Row row) const;
+  [[nodiscard]] std::vector<LoadView> views_of(std::span<const Scenario> scenarios, ShareMode shares,
+                                               Row row) const;
 
+  /// Plans for the exact split: never above what the plan for even shares reaches under it.
+  /// @return the optimum, as the objective has it
+  double plan_exact(std::span<const Scenario> scenarios, std::span<ExpertId> row, Parts& parts) const;
+  /// Makes of a row planned for even shares one for the exact split, whose optimum is not above that of
+  /// `row`.
+  /// @return its optimum, as the objective has it
+  double plan_for_split(std::span<const Scenario> scenarios, const Parts& parts,
+                        std::span<ExpertId> row) const;
+  void search_split(std::span<LoadView> views, const Parts& parts) const;
   /// Swaps experts so that the replica graph is connected, if that costs little.
-  void connect(std::span<const Scenario> scenarios, std::span<ExpertId> row) const;
-  /// Puts the identity into `row` unless the locality or I2 forbids it.
-  [[nodiscard]] bool keep_identity(std::span<ExpertId> row) const;
+  double connect(std::span<const Scenario> scenarios, double exact, std::span<ExpertId> row) const;
+  /// Puts the identity into `row` where it is better, unless the locality or I2 forbids it.
+  void keep_identity(std::span<const Scenario> scenarios, std::span<ExpertId> row) const;
   /// Where `imbalance` is not near the bound of the scenario, looks for a higher one.
   void sharpen_bound(Scenario& scenario, double imbalance) const;
   /// As the objective has it; > 0.
   [[nodiscard]] double imbalance_of(std::span<const Scenario> scenarios, Row row) const;
-  [[nodiscard]] double bound_of(std::span<const Scenario> scenarios) const;
+  [[nodiscard]] double exact_imbalance_of(std::span<const Scenario> scenarios, Row row) const;
+  [[nodiscard]] double bound_of(std::span<const Scenario> scenarios, ShareMode shares) const;
   template <class Value>
   [[nodiscard]] double by_objective(std::span<const Scenario> scenarios, Value value) const;
 

@@ -24,6 +24,7 @@ class Packing {
   [[nodiscard]] ExpertId expert_at(SlotId slot) const noexcept { return row_[slot.index()]; }
   [[nodiscard]] Rank rank_of(SlotId slot) const noexcept { return topology_->rank_of(slot); }
 
+  [[nodiscard]] LayerLoads loads() const noexcept { return loads_; }
   [[nodiscard]] double load(ExpertId expert) const noexcept { return loads_[expert.index()]; }
   /// Replicas of `expert`.
   [[nodiscard]] std::int32_t copies(ExpertId expert) const noexcept { return copies_[expert.index()]; }

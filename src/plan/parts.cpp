@@ -5,6 +5,7 @@
 #include "plan/replicate.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace trimtab {
 namespace {
@@ -56,9 +57,20 @@ Parts PartMaker::make(LayerLoads loads) const {
 }
 
 Parts PartMaker::make_whole(LayerLoads loads) const {
-  Parts parts{{{everything_, count_replicas(loads, everything_, topology_)}}, {}, 0.0};
-  parts.bound = bound_of_everything(loads, parts.parts[0].counts);
+  Parts parts{{{everything_, count_replicas(loads, everything_, topology_)}}, {}, 0.0, 0.0};
+  parts.exact_bound = parts.bound = bound_of_everything(loads, parts.parts[0].counts);
   return parts;
+}
+
+std::optional<Parts> PartMaker::count_for_split(LayerLoads loads, const Parts& parts) const {
+  Parts made = parts;
+  bool differs = false;
+  for (Part& part : made.parts) {
+    const std::vector<std::int32_t> before =
+        std::exchange(part.counts, count_replicas_for_split(loads, part.region, topology_));
+    differs |= part.counts != before;
+  }
+  return differs ? std::optional(std::move(made)) : std::nullopt;
 }
 
 // With equal speeds the counts that the planner starts from are those that the replica floor is made of.
@@ -70,13 +82,14 @@ double PartMaker::bound_of_everything(LayerLoads loads, std::span<const std::int
   return std::max(mean, largest / topology_.rank(everything_.ranks.front()).speed);
 }
 
-double PartMaker::sharpen(LayerLoads loads, double bound, double reached) const {
+double PartMaker::sharpen(LayerLoads loads, ShareMode shares, double bound, double reached) const {
   constexpr std::int32_t few = 4;
   std::int32_t slots = 0;
   for (Rank rank : everything_.ranks) slots = std::max(slots, topology_.rank(rank).num_slots);
   if (locality_ != Locality::none || !speeds_are_equal_ || slots > few) return bound;
   const double speed = topology_.rank(everything_.ranks.front()).speed;
-  return pigeonhole_bound(loads, everything_, slots, bound * speed, reached * speed) / speed;
+  const auto pigeonhole = shares == ShareMode::exact ? split_pigeonhole_bound : pigeonhole_bound;
+  return pigeonhole(loads, everything_, slots, bound * speed, reached * speed) / speed;
 }
 
 Parts PartMaker::make_by_group(LayerLoads loads) const {
@@ -85,7 +98,7 @@ Parts PartMaker::make_by_group(LayerLoads loads) const {
   for (const auto& group : groups_) group_loads.push_back(load_of(group, loads));
   for (const NodeRanks& node : nodes_) node_speeds.push_back(node.speed);
   const GroupPacking packing = pack_groups(group_loads, node_speeds);
-  Parts parts{std::vector<Part>(nodes_.size()), std::vector<NodeId>(loads.size()), 0.0};
+  Parts parts{std::vector<Part>(nodes_.size()), std::vector<NodeId>(loads.size()), 0.0, 0.0};
   for (std::size_t n = 0; n < nodes_.size(); ++n) parts.parts[n].region.ranks = nodes_[n].ranks;
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     const NodeId home = packing.node_of_group[g];
@@ -95,12 +108,14 @@ Parts PartMaker::make_by_group(LayerLoads loads) const {
   }
   for (Part& part : parts.parts) part.counts = count_replicas(loads, part.region, topology_);
   if (locality_ == Locality::group_strict) {
-    parts.bound = pressure_bound(loads, groups_, nodes_, packing, topology_);
+    parts.exact_bound = parts.bound = pressure_bound(loads, groups_, nodes_, packing, topology_);
   } else {
-    // Some node is home to packing.pressure at least, and at most the spill can leave it.
+    // Some node is home to packing.pressure at least, and at most the spill can leave it: under even shares,
+    // by which the spill is counted.
     const double slowest = *std::min_element(node_speeds.begin(), node_speeds.end());
     const double spilled = spill_ * load_of(everything_.experts, loads) / slowest;
     parts.bound = bound_of_everything(loads, count_replicas(loads, everything_, topology_));
+    parts.exact_bound = parts.bound;
     parts.bound = std::max(parts.bound, packing.bound - spilled);
   }
   return parts;

@@ -5,11 +5,13 @@
 
 #include "plan/bound.hpp"
 
+#include <optional>
+
 namespace trimtab {
 
 struct Part {
   Region region;
-  std::vector<std::int32_t> counts;  ///< By ExpertId, 0 outside the region: count_replicas.
+  std::vector<std::int32_t> counts;  ///< By ExpertId, 0 outside the region.
 };
 
 /// How the locality divides one layer into regions that are packed apart.
@@ -17,6 +19,7 @@ struct Parts {
   std::vector<Part> parts;
   std::vector<NodeId> home;  ///< By ExpertId: the node of its group. Empty without groups in nodes.
   double bound;              ///< No placement under the locality has every rank at a smaller load / speed.
+  double exact_bound;        ///< The same whatever shares the replicas have.
 };
 
 /// Divides the layers of one call of plan_rebalance. Immutable after construction.
@@ -27,9 +30,11 @@ class PartMaker {
             Locality locality);
 
   [[nodiscard]] Parts make(LayerLoads loads) const;
+  /// The same parts with counts for the exact split; none where these are no others.
+  [[nodiscard]] std::optional<Parts> count_for_split(LayerLoads loads, const Parts& parts) const;
   /// A bound at least as high as `bound`, for ranks of few slots, where the mean says little.
   /// @param reached  load / speed of the fullest rank of a placement of these loads
-  [[nodiscard]] double sharpen(LayerLoads loads, double bound, double reached) const;
+  [[nodiscard]] double sharpen(LayerLoads loads, ShareMode shares, double bound, double reached) const;
   /// The whole layer.
   [[nodiscard]] const Region& everything() const noexcept { return everything_; }
 

@@ -36,15 +36,22 @@ class CopyRoom {
 /// load / capacity[copies] is raised until `room` admits no more. Equal averages: the lower expert; an
 /// average of zero: the expert with fewer copies (I4). O((E + raises) log E).
 /// @param capacity  by number of copies, not falling; index 0 unused
+/// @param ample     up to this average, further copies of replicated experts count half: more experts get a
+///                  second copy before any gets a third. Averages above it are as small as without it.
 [[nodiscard]] std::vector<std::int32_t> raise_highest_average(LayerLoads loads,
                                                               std::span<const ExpertId> experts,
-                                                              std::span<const double> capacity,
-                                                              CopyRoom room);
+                                                              std::span<const double> capacity, CopyRoom room,
+                                                              double ample = 0.0);
 
 /// Replica counts that can be placed without two copies of an expert on a rank; they fill every slot that
 /// can hold a different expert, and no such counts have a smaller largest load / count.
 [[nodiscard]] std::vector<std::int32_t> count_replicas(LayerLoads loads, const Region& region,
                                                        const Topology& topology);
+
+/// The same for the exact split, except that a load / count of little weight beside that of a rank is small
+/// enough: then more experts have two copies, so that more load can be shifted.
+[[nodiscard]] std::vector<std::int32_t> count_replicas_for_split(LayerLoads loads, const Region& region,
+                                                                 const Topology& topology);
 
 struct Duplicate {
   Rank rank;

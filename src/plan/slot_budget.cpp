@@ -127,7 +127,7 @@ class BudgetPlanner {
     Result<Plan> planned = plan(layers, width);
     if (!planned) return failure(std::move(planned));
     for (std::size_t n = 0; n < open.size(); ++n) {
-      curves_[open[n]].push_back(planned->layers[n].imbalance * mean(open[n]));
+      curves_[open[n]].push_back(planned->layers[n].reached() * mean(open[n]));
     }
     return {};
   }

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace trimtab {
@@ -18,8 +19,11 @@ struct PlanSummary {
   double imbalance_mean = 1.0;
   double imbalance_worst = 1.0;  ///< The largest of the plan.
   LayerId worst_layer{0};
+  /// Mean and largest imbalance of the best split, where the plan was made for it.
+  std::optional<double> exact_mean = {};
+  double exact_worst = 1.0;
   double bound_mean = 1.0;
-  double gap_mean = 0.0;    ///< Mean of imbalance / bound - 1.
+  double gap_mean = 0.0;    ///< Mean of reached / bound - 1.
   double gap_worst = 0.0;   ///< The largest.
   double spill_mean = 0.0;  ///< Mean share of the load served outside the home node of its group.
   std::int32_t duplicates_on_rank = 0;

@@ -58,6 +58,20 @@ class Run(ProgramTest):
         self.check(document, "inproc", 2)
         self.assertEqual((document["model"]["layers"], document["model"]["top_groups"]), (2, 4))
 
+    def test_exact_shares(self):
+        document = self.serve(*SMALL, "--ranks", 3, "--split", "exact")
+        self.check(document, "inproc", 3)
+        self.assertEqual(document["split"], "exact")
+        self.assertEqual(document["splits"], 16)  # One after each forward.
+
+    def test_shares_alone_move_nothing(self):
+        document = self.serve("--forwards", 16, "--tokens", 64, "--hidden", 64, "--intermediate", 32, "--ranks", 4,
+                              "--slots-per-rank", 12, "--rebalance-every", 1000, "--split", "exact", "--split-every", 2)
+        self.assertIs(document["outputs_identical"], True)
+        self.assertEqual(document["splits"], 8)
+        self.assertEqual([document[key] for key in ("migrations", "epochs", "slots_moved", "bytes_moved")], [0] * 4)
+        self.assertLess(document["on"]["imbalance_mean"], document["off"]["imbalance_mean"])
+
     def test_document_goes_to_a_file_and_the_summary_to_the_output(self):
         summary = self.succeed("run", *SMALL, "--ranks", 2, "--json", "run.json")
         self.check(self.read_json("run.json"), "inproc", 2)
@@ -146,6 +160,9 @@ class Refusals(ProgramTest):
     def test_an_expert_that_no_routing_can_make_so_popular(self):
         self.loads("a.json", [[97, 1, 1, 1]])
         self.fail_with(4, "run", "--loads", "a.json", "--top-k", 2, says=("layer 0", "expert 0"))
+
+    def test_a_pace_for_shares_that_do_not_change(self):
+        self.fail_with(2, "run", "--split-every", 4, says=("--split-every", "--split exact"))
 
     def test_unknown_flag(self):
         self.fail_with(2, "run", "--spped", says=("--spped",))

@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "support/exact_split.hpp"
+
 namespace trimtab::test {
 namespace {
 
@@ -59,8 +61,14 @@ std::string broken_report(const Plan& plan, LayerId layer, const LoadMatrix& loa
   if (std::abs(report.imbalance - imbalance) > 1e-9) {
     return fmt::format("layer {}: imbalance {}, reported {}", layer.value(), imbalance, report.imbalance);
   }
-  if (report.bound < 1.0 || report.bound > report.imbalance) {
-    return fmt::format("layer {}: bound {}, imbalance {}", layer.value(), report.bound, report.imbalance);
+  if (report.imbalance_exact && !report.is_dense) {
+    const double exact = best_split_imbalance(loads.layer(layer), plan.placement.layer(layer), topology);
+    if (std::abs(*report.imbalance_exact - exact) > 1e-7) {
+      return fmt::format("layer {}: exact {}, reported {}", layer.value(), exact, *report.imbalance_exact);
+    }
+  }
+  if (report.bound < 1.0 || report.bound > report.reached()) {
+    return fmt::format("layer {}: bound {}, reached {}", layer.value(), report.bound, report.reached());
   }
   if (report.duplicates_on_rank != duplicates_in(plan.placement, layer, topology)) {
     return fmt::format("layer {}: reports {} duplicates", layer.value(), report.duplicates_on_rank);
@@ -112,6 +120,9 @@ std::string broken_promise(const Plan& plan, const LoadMatrix& loads, const Topo
   if (plan.layers.size() != static_cast<std::size_t>(loads.num_layers())) return "not one report per layer";
   for (LayerId layer : ids<LayerId>(loads.num_layers())) {
     if (std::string broken = broken_report(plan, layer, loads, topology); !broken.empty()) return broken;
+    const bool is_exact = options.shares == ShareMode::exact;
+    if (plan.layers[layer.index()].imbalance_exact.has_value() != is_exact)
+      return "shares it was not asked for";
     if (loads.is_dense(layer) && is_identity(plan.placement, layer)) continue;
     for (Rank rank : ids<Rank>(topology.num_ranks())) {
       std::string broken = broken_on_rank(plan, layer, rank, topology, options);

@@ -7,6 +7,7 @@
 #include <trimtab/core/result.hpp>
 #include <trimtab/core/topology.hpp>
 #include <trimtab/migrate/program.hpp>
+#include <trimtab/migrate/table_compiler.hpp>
 #include <trimtab/route/table_publisher.hpp>
 #include <trimtab/transport/transport.hpp>
 #include <trimtab/weights/expert_store.hpp>
@@ -97,7 +98,9 @@ class Engine {
   /// @return no effect and: `invalid_argument` while busy, for an empty program, or when it needs more
   /// staging than the budget;
   ///         `version_mismatch` when it starts from another epoch; `closed` when in doubt.
-  virtual Status begin(Program program) = 0;
+  Status begin(Program program) { return begin(std::move(program), nullptr); }
+  /// The same; `tables` makes the table of each step. Null: even shares.
+  virtual Status begin(Program program, std::shared_ptr<const TableCompiler> tables) = 0;
 
   /// Drives the protocol for about `budget`. To be called between forwards, before each one, idle or not.
   /// @param next  the forward the caller wants to begin, and begins after `go`; its part of every forward

@@ -9,6 +9,7 @@
 #include <trimtab/core/topology.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -50,15 +51,16 @@ enum class Objective : std::uint8_t {
 /// How tokens will be shared by the replicas of an expert, which is what a placement is made for.
 enum class ShareMode : std::uint8_t {
   even,   ///< Even shares.
-  exact,  ///< The best split of each batch: at the same even balance, replicas connect the ranks (within each
-          ///< node where groups have homes), so that load can flow between any two by shares alone.
+  exact,  ///< The best split of each batch. Its optimum is what is made small; where placements reach the
+          ///< same, replicas connect the ranks (within each node where groups have homes), so that load can
+          ///< flow between any two by shares alone, and even shares stay as even as they can.
 };
 
 struct PlanOptions {
   Effort effort = Effort::standard;
   Locality locality = Locality::automatic;
   std::int32_t num_groups = 1;  ///< Consecutive, equally large expert groups per layer.
-  double spill = 0.1;           ///< Under group_spill: share of a layer's load, 0 to 1.
+  double spill = 0.1;           ///< Under group_spill: share of a layer's load, 0 to 1, under even shares.
   ShareMode shares = ShareMode::even;
   Objective objective = Objective::worst;
   std::vector<double> weights =
@@ -74,12 +76,18 @@ struct LayerReport {
   bool is_dense = false;          ///< Zero load: kept as identity; not to be listed or averaged.
   double imbalance_before = 1.0;  ///< Of the identity placement (slot s holds expert s mod E), even shares.
   double imbalance = 1.0;         ///< Of the planned placement, even shares.
-  double bound = 1.0;             ///< No placement under the same options has a smaller imbalance.
+  /// Of the planned placement when each scenario's load is split as well as it can be. Only where it was
+  /// planned for the exact split; 1.0 where dense.
+  std::optional<double> imbalance_exact = {};
+  /// No placement under the same options has a smaller imbalance, under the shares it is planned for.
+  double bound = 1.0;
   double spill = 0.0;  ///< Under group_spill: share of the load served outside the home node of its group.
   std::int32_t duplicates_on_rank = 0;  ///< Slots whose rank holds the same expert in a lower slot (I2).
 
-  /// How far the plan may be from the best one: imbalance / bound - 1.
-  [[nodiscard]] double gap() const noexcept { return imbalance / bound - 1.0; }
+  /// Under the shares that the placement was planned for: what the plan makes small.
+  [[nodiscard]] double reached() const noexcept { return imbalance_exact.value_or(imbalance); }
+  /// How far the plan may be from the best one: reached / bound - 1.
+  [[nodiscard]] double gap() const noexcept { return reached() / bound - 1.0; }
 };
 
 struct Plan {

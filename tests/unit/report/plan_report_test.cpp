@@ -37,6 +37,21 @@ TEST(PlanReport, AveragesOverLayersThatAreNotDense) {
   EXPECT_EQ(summary.duplicates_on_rank, 2);
 }
 
+TEST(PlanReport, TellsTheExactSplitWhereItWasPlannedFor) {
+  const Plan even = three_layers();
+  EXPECT_FALSE(plan_document(even, summarize(even), 1.0)["summary"].contains("imbalance_exact_mean"));
+  Plan exact = three_layers();
+  exact.layers[1].imbalance_exact = 1.0;
+  exact.layers[2].imbalance_exact = 1.25;
+  const auto document = plan_document(exact, summarize(exact), 1.0);
+  EXPECT_EQ(document["layers"][1]["imbalance_exact"], 1.25);
+  EXPECT_EQ(document["summary"]["imbalance_exact_mean"], 1.125);
+  EXPECT_EQ(document["summary"]["imbalance_exact_worst"], 1.25);
+  EXPECT_EQ(document["summary"]["gap_mean"], 0.0);
+  const std::string text = plan_text(exact, summarize(exact), *Topology::make_uniform(2, 1, 4), 1.0);
+  EXPECT_NE(text.find("exact      1.1250, worst 1.2500"), std::string::npos) << text;
+}
+
 TEST(PlanReport, NothingToAverageIsPerfect) {
   const PlanSummary summary = summarize(make_plan({{.layer = LayerId{0}, .is_dense = true}}));
   EXPECT_EQ(summary.layers, 0);
