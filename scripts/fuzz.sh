@@ -1,17 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Runs every fuzzer that was built for the given number of seconds, from the corpus. With --keep, inputs that
-# reach new code join the corpus, which is then made as small as it can be. An input that fails is left in
-# build/fuzz, and named by the fuzzer.
+# Runs every fuzzer that was built for the given number of seconds, from the corpus and what earlier runs found
+# in build/fuzz/found. An input that fails is left in build/fuzz and named; fixed, it joins the corpus, which
+# every build replays.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-keep=false
-if [[ "${1:-}" == --keep ]]; then
-  keep=true
-  shift
-fi
-seconds=${1:?usage: scripts/fuzz.sh [--keep] SECONDS}
+seconds=${1:?usage: scripts/fuzz.sh SECONDS}
 
 # LeakSanitizer cannot work under a debugger or in some containers; the asan preset looks for leaks.
 export ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1
@@ -21,13 +16,11 @@ for fuzzer in build/fuzz/bin/fuzz_*; do
   found=build/fuzz/found/$kind
   mkdir -p "$found"
   echo "fuzz: $kind for $seconds s"
-  "$fuzzer" -max_total_time="$seconds" -max_len=1024 -timeout=10 -print_final_stats=0 -verbosity=0 \
-    -artifact_prefix="build/fuzz/$kind-" "$found" "$corpus"
-  if "$keep"; then
-    rm -rf "$found.small"
-    mkdir "$found.small"
-    "$fuzzer" -merge=1 -verbosity=0 "$found.small" "$corpus" "$found"
-    rm -rf "$corpus"
-    mv "$found.small" "$corpus"
+  log=build/fuzz/$kind.log
+  if ! "$fuzzer" -max_total_time="$seconds" -max_len=1024 -timeout=10 -artifact_prefix="build/fuzz/$kind-" \
+    "$found" "$corpus" &>"$log"; then
+    cat "$log"
+    exit 1
   fi
+  grep DONE "$log"
 done
