@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <span>
@@ -28,6 +29,10 @@ struct LapEnds {
   std::uint32_t count = 0;
   std::array<std::uint32_t, max_lap_ends> lengths = {};  ///< Assignments up to there.
   bool is_endless = false;                               ///< At the first end every credit is as it was.
+
+  [[nodiscard]] std::uint32_t longest() const noexcept {
+    return *std::max_element(lengths.begin(), lengths.begin() + count);
+  }
 };
 
 /// Lays out laps. Keeps memory for it.

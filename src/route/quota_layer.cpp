@@ -135,7 +135,7 @@ void QuotaLayer::lay_out(Lap& lap, bool is_first) {
   order_.resize(is_first ? std::min(lap.capacity, most) : lap.capacity);
   lap.ends = planner_.plan(shares_of(lap), is_first, order_);
   lap.is_first = is_first;
-  const auto turns = std::span(ring_).subspan(lap.first_turn, order_.size());
+  const auto turns = std::span(ring_).subspan(lap.first_turn, lap.ends.longest());
   for (std::size_t i = 0; i < turns.size(); ++i) {
     turns[i] = entry_of(slots_[lap.first_share + order_[i]].value(),
                         lap.first_turn + static_cast<std::uint32_t>(i) + 1);
