@@ -14,7 +14,7 @@ ifneq ($(wildcard ../shared/data/loads),)
 export TRIMTAB_LOADS_DIR ?= $(abspath ../shared/data/loads)
 endif
 
-.PHONY: help setup build demo test bench peers lint format asan tsan clean
+.PHONY: help setup build demo test bench peers lint format asan tsan fuzz soak fuzzers clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
@@ -55,6 +55,17 @@ asan: setup configure-asan ## Test under AddressSanitizer, LeakSanitizer and Und
 tsan: setup configure-tsan ## Test under ThreadSanitizer
 	cmake --build --preset tsan --parallel $(JOBS)
 	ctest --preset tsan
+
+fuzz: setup fuzzers ## Fuzz tables, dispatch and buffers, 10 s each
+	scripts/fuzz.sh 10
+
+soak: setup fuzzers ## Fuzz the same for half an hour
+	scripts/fuzz.sh 600
+
+fuzzers:
+	@scripts/setup.sh fuzz
+	@cmake --preset fuzz >/dev/null
+	cmake --build --preset fuzz --parallel $(JOBS)
 
 clean: ## Remove everything that was built
 	rm -rf build

@@ -1,6 +1,7 @@
 option(TRIMTAB_BUILD_APP "Build the command line and the reference runtime it runs" ${PROJECT_IS_TOP_LEVEL})
 option(TRIMTAB_BUILD_TESTS "Build the tests" ${PROJECT_IS_TOP_LEVEL})
 option(TRIMTAB_BUILD_BENCH "Build the benchmarks" ${PROJECT_IS_TOP_LEVEL})
+option(TRIMTAB_FUZZ "Build the fuzzers alone; needs clang with libFuzzer" OFF)
 set(TRIMTAB_SANITIZE "" CACHE STRING "Sanitizers for everything that is compiled, as in -fsanitize=")
 
 set(CMAKE_CXX_STANDARD 20)

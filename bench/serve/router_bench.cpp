@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
+#include <span>
 #include <vector>
 
 // Memory speed of a shared machine changes from second to second, so every iteration times a plain gather
@@ -19,8 +20,7 @@ namespace {
 using Seconds = std::chrono::duration<double>;
 
 /// The raw twin: one look-up per assignment in a flat map, no replicas, no checks.
-void gather(const std::vector<ExpertId>& experts, std::vector<SlotId>& slots,
-            const std::vector<SlotId>& map) {
+void gather(std::span<const ExpertId> experts, std::span<SlotId> slots, std::span<const SlotId> map) {
   for (std::size_t i = 0; i < experts.size(); ++i) slots[i] = map[experts[i].index()];
   benchmark::DoNotOptimize(slots.data());
   benchmark::ClobberMemory();

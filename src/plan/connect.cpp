@@ -96,7 +96,7 @@ class Connector {
     const auto unevenness =
         static_cast<std::ptrdiff_t>(row_.degree(rank)) - static_cast<std::ptrdiff_t>(row_.degree(spare.rank));
     for (SlotId slot : row_.slots(rank)) {
-      if (row_.is_linked(slot)) continue;
+      if (row_.is_linked(slot) || row_.at(slot) == no_expert) continue;
       const double pressure = row_.pressure_after(spare, {rank, slot});
       found.push_back({std::max(0.0, pressure - limit_), unevenness, pressure, spare, {rank, slot}});
       if (found.size() == 2 * tries_per_merge) keep_best(found);

@@ -25,7 +25,8 @@ struct Connection {
 
 /// Swaps experts between ranks so that the replica graph (trimtab/plan/replica_graph.hpp) falls into as few
 /// components as the copies allow, best one, and so that copies of replicated experts are spread evenly over
-/// the ranks. How many copies each expert has stays as it is; no expert comes to lie twice on a rank.
+/// the ranks. How many copies each expert has stays as it is, and so does which slots are vacant; no expert
+/// comes to lie twice on a rank.
 /// Even shares stay as even as `options` asks.
 ///
 /// Pure and deterministic; a fixed number of steps, no clock. Memory is O(slots + experts).

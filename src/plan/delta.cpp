@@ -191,7 +191,8 @@ class DeltaPlanner {
     LayerReport& report = full_.layers[i];
     report.imbalance = std::max(1.0, reached.max_over_mean());
     if (report.imbalance_exact) {
-      report.imbalance_exact = std::max(1.0, exact_imbalance(loads_.layer(layer_of(i)), row, topology_));
+      const double exact = exact_imbalance(loads_.layer(layer_of(i)), row, topology_);
+      report.imbalance_exact = std::clamp(exact, 1.0, report.imbalance);
     }
     report.bound = std::min(report.bound, report.reached());
     report.duplicates_on_rank = count_duplicates(row, topology_);

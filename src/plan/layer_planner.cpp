@@ -83,19 +83,21 @@ void LayerPlanner::plan_loaded(std::span<Scenario> under, std::span<ExpertId> ro
     parts = plan_even(under, row);
   }
   report.imbalance = std::max(1.0, imbalance_of(under, row));
+  // even shares are a split; where they are the best one the last bits differ
+  if (report.imbalance_exact) report.imbalance_exact = std::min(*report.imbalance_exact, report.imbalance);
   for (const Scenario& scenario : under) {
     if (options_.locality != Locality::group_spill) break;
     report.spill = std::max(report.spill, spilled_share(scenario.loads, row, parts.home, topology_));
   }
-  if (under.size() == 1 && options_.shares == ShareMode::even) sharpen_bound(under.front(), report.imbalance);
+  if (under.size() == 1) sharpen_bound(under.front(), report.reached());
   // The bound sums loads in another order than the ranks do; where it is met, rounding must not exceed it.
   report.bound = std::clamp(bound_of(under, options_.shares), 1.0, report.reached());
 }
 
 void LayerPlanner::sharpen_bound(Scenario& scenario, double imbalance) const {
-  double& bound = scenario.parts.bound;
+  double& bound = options_.shares == ShareMode::exact ? scenario.parts.exact_bound : scenario.parts.bound;
   if (options_.effort == Effort::fast || imbalance * scenario.mean <= bound * near_enough) return;
-  bound = part_maker_.sharpen(scenario.loads, bound, imbalance * scenario.mean);
+  bound = part_maker_.sharpen(scenario.loads, options_.shares, bound, imbalance * scenario.mean);
 }
 
 std::vector<LayerPlanner::Scenario> LayerPlanner::loaded(std::span<const LayerLoads> scenarios) const {

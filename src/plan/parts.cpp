@@ -82,13 +82,14 @@ double PartMaker::bound_of_everything(LayerLoads loads, std::span<const std::int
   return std::max(mean, largest / topology_.rank(everything_.ranks.front()).speed);
 }
 
-double PartMaker::sharpen(LayerLoads loads, double bound, double reached) const {
+double PartMaker::sharpen(LayerLoads loads, ShareMode shares, double bound, double reached) const {
   constexpr std::int32_t few = 4;
   std::int32_t slots = 0;
   for (Rank rank : everything_.ranks) slots = std::max(slots, topology_.rank(rank).num_slots);
   if (locality_ != Locality::none || !speeds_are_equal_ || slots > few) return bound;
   const double speed = topology_.rank(everything_.ranks.front()).speed;
-  return pigeonhole_bound(loads, everything_, slots, bound * speed, reached * speed) / speed;
+  const auto pigeonhole = shares == ShareMode::exact ? split_pigeonhole_bound : pigeonhole_bound;
+  return pigeonhole(loads, everything_, slots, bound * speed, reached * speed) / speed;
 }
 
 Parts PartMaker::make_by_group(LayerLoads loads) const {

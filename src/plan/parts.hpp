@@ -34,7 +34,7 @@ class PartMaker {
   [[nodiscard]] std::optional<Parts> count_for_split(LayerLoads loads, const Parts& parts) const;
   /// A bound at least as high as `bound`, for ranks of few slots, where the mean says little.
   /// @param reached  load / speed of the fullest rank of a placement of these loads
-  [[nodiscard]] double sharpen(LayerLoads loads, double bound, double reached) const;
+  [[nodiscard]] double sharpen(LayerLoads loads, ShareMode shares, double bound, double reached) const;
   /// The whole layer.
   [[nodiscard]] const Region& everything() const noexcept { return everything_; }
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/pigeonhole.hpp"
 
+#include "plan/dual_ascent.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <functional>
 #include <limits>
 #include <numeric>
 
@@ -17,12 +18,10 @@ constexpr std::size_t num_functions = num_thresholds + 2;
 constexpr std::size_t share_function = num_thresholds;     // s / T
 constexpr std::size_t slot_function = num_thresholds + 1;  // 1 / slots
 constexpr std::int32_t counts_looked_at = 5;
-constexpr int max_steps = 150;
-constexpr int halvings = 5;
 /// Sums of hundreds of numbers: less than this is rounding.
 constexpr double margin = 1e-9;
 
-using Weights = std::array<double, num_functions>;
+using Weights = MixtureWeights<num_functions>;
 
 /// One replica count of an expert.
 struct Choice {
@@ -39,16 +38,10 @@ class Refutation {
     for (ExpertId e : region.experts) add_choices(loads[e.index()] / target);
   }
 
-  /// Ascends from `weights` and leaves the last ones there.
   [[nodiscard]] bool find(Weights& weights) const {
-    Weights gradient;
-    for (int step = 0; step < max_steps; ++step) {
-      const double value = evaluate(weights, gradient);
-      if (value > num_ranks_ * (1.0 + margin)) return true;
-      const double left = 1.0 - static_cast<double>(step) / max_steps;
-      ascend(weights, gradient, value, 1.002 + 0.1 * left * left);
-    }
-    return false;
+    return rises_above<num_functions>(num_ranks_, weights, [this](const Weights& tried, Weights& gradient) {
+      return evaluate(tried, gradient);
+    });
   }
 
  private:
@@ -109,34 +102,6 @@ class Refutation {
     return value;
   }
 
-  /// A step of Polyak's length towards a value a little above the ranks, then back onto weights that add up
-  /// to 1.
-  void ascend(Weights& weights, Weights gradient, double value, double aim) const {
-    const double mean = std::accumulate(gradient.begin(), gradient.end(), 0.0) / num_functions;
-    double square = 1e-30;
-    for (double& g : gradient) {
-      g -= mean;
-      square += g * g;
-    }
-    const double length = (num_ranks_ * aim - value) / square;
-    for (std::size_t j = 0; j < num_functions; ++j) weights[j] += length * gradient[j];
-    project(weights);
-  }
-
-  /// The nearest weights that are not negative and add up to 1.
-  static void project(Weights& weights) {
-    Weights sorted = weights;
-    std::sort(sorted.begin(), sorted.end(), std::greater<>());
-    double sum = 0.0;
-    double shift = 0.0;
-    for (std::size_t j = 0; j < num_functions; ++j) {
-      sum += sorted[j];
-      const double candidate = (sum - 1.0) / static_cast<double>(j + 1);
-      if (sorted[j] > candidate) shift = candidate;
-    }
-    for (double& weight : weights) weight = std::max(0.0, weight - shift);
-  }
-
   double num_ranks_;
   double mid_;
   std::vector<Choice> choices_;  ///< counts_looked_at + 1 for each expert.
@@ -148,16 +113,9 @@ double pigeonhole_bound(LayerLoads loads, const Region& region, std::int32_t slo
                         double ceiling) {
   Weights weights;
   weights.fill(1.0 / num_functions);
-  double refuted = floor;
-  for (int i = 0; i < halvings; ++i) {
-    const double target = (refuted + ceiling) / 2.0;
-    if (Refutation(loads, region, slots_per_rank, target).find(weights)) {
-      refuted = target;
-    } else {
-      ceiling = target;
-    }
-  }
-  return refuted;
+  return raise_floor(floor, ceiling, [&](double target) {
+    return Refutation(loads, region, slots_per_rank, target).find(weights);
+  });
 }
 
 }  // namespace trimtab

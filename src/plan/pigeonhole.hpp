@@ -17,4 +17,10 @@ namespace trimtab {
 [[nodiscard]] double pigeonhole_bound(LayerLoads loads, const Region& region, std::int32_t slots_per_rank,
                                       double floor, double ceiling);
 
+/// The same whatever shares the replicas have: each expert is divided into the pieces that cost it least,
+/// found by a dynamic programme over 64ths of T. Weaker, as it must be, and O(E + largest load /
+/// mean) per step.
+[[nodiscard]] double split_pigeonhole_bound(LayerLoads loads, const Region& region,
+                                            std::int32_t slots_per_rank, double floor, double ceiling);
+
 }  // namespace trimtab

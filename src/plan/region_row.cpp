@@ -32,7 +32,8 @@ void RegionRow::count(std::size_t rank) {
   for (SlotId slot : slots(rank)) {
     load_[rank] += share(slot);
     degree_[rank] += is_linked(slot) ? 1 : 0;
-    free_share_[slot.index()] = is_linked(slot) ? std::numeric_limits<double>::quiet_NaN() : share(slot);
+    const bool is_free = at(slot) != no_expert && !is_linked(slot);
+    free_share_[slot.index()] = is_free ? share(slot) : std::numeric_limits<double>::quiet_NaN();
   }
 }
 

@@ -58,7 +58,7 @@ class RegionRow {
     return best;
   }
 
-  /// Share of each of a rank's slots, in order; not a number where the copy is linked.
+  /// Share of each of a rank's slots, in order; not a number where it is linked or vacant.
   [[nodiscard]] std::span<const double> free_shares(std::size_t rank) const {
     return std::span(free_share_).subspan(slots(rank).first().index(), slots(rank).size());
   }

@@ -24,8 +24,8 @@ SplitFlow::SplitFlow(LayerLoads loads, const Packing& packing, const Region& reg
   for (ExpertId e : region.experts) load_[e.index()] = mean > 0.0 ? loads[e.index()] / mean : 0.0;
   state_.flow.resize(packing.row().size());
   state_.room.resize(rank_seen_.size());
-  experts_seen_.reserve(region.experts.size());
-  ranks_seen_.reserve(region.ranks.size());
+  state_.tight_experts.reserve(region.experts.size());
+  state_.tight_ranks.reserve(region.ranks.size());
 }
 
 void SplitFlow::reset(double level) {
@@ -73,24 +73,24 @@ void SplitFlow::settle() {
   }
   state_.deficit = 0.0;
   for (ExpertId e : region_.experts) state_.deficit += std::max(0.0, state_.left[e.index()]);
-  if (experts_seen_.empty()) state_.deficit = 0.0;
+  if (state_.tight_experts.empty()) state_.deficit = 0.0;
 }
 
 // Breadth first from all load that is left over, to the first rank with room.
 bool SplitFlow::augment() {
   ++stamp_;
-  experts_seen_.clear();
-  ranks_seen_.clear();
+  state_.tight_experts.clear();
+  state_.tight_ranks.clear();
   for (ExpertId e : region_.experts) {
     if (state_.left[e.index()] <= nothing) continue;
     expert_seen_[e.index()] = stamp_;
     expert_via_[e.index()] = no_slot_here;
-    experts_seen_.push_back(e);
+    state_.tight_experts.push_back(e);
   }
   std::size_t next_rank = 0;
-  for (std::size_t next = 0; next < experts_seen_.size(); ++next) {
-    if (visit_expert(experts_seen_[next])) return true;
-    for (; next_rank < ranks_seen_.size(); ++next_rank) visit_rank(ranks_seen_[next_rank]);
+  for (std::size_t next = 0; next < state_.tight_experts.size(); ++next) {
+    if (visit_expert(state_.tight_experts[next])) return true;
+    for (; next_rank < state_.tight_ranks.size(); ++next_rank) visit_rank(state_.tight_ranks[next_rank]);
   }
   return false;
 }
@@ -102,7 +102,7 @@ bool SplitFlow::visit_expert(ExpertId expert) {
     if (rank_seen_[rank.index()] == stamp_) return;
     rank_seen_[rank.index()] = stamp_;
     rank_via_[rank.index()] = slot;
-    ranks_seen_.push_back(rank);
+    state_.tight_ranks.push_back(rank);
     if (state_.room[rank.index()] > nothing) open = rank;
   });
   if (open.value() < 0) return false;
@@ -117,7 +117,7 @@ void SplitFlow::visit_rank(Rank rank) {
     if (expert_seen_[expert.index()] == stamp_) continue;
     expert_seen_[expert.index()] = stamp_;
     expert_via_[expert.index()] = slot;
-    experts_seen_.push_back(expert);
+    state_.tight_experts.push_back(expert);
   }
 }
 
@@ -142,6 +142,12 @@ void SplitFlow::push_to(Rank rank) {
   }
 }
 
+void SplitFlow::restore() {
+  state_ = saved_;
+  ++stamp_;
+  for (Rank rank : state_.tight_ranks) rank_seen_[rank.index()] = stamp_;
+}
+
 void SplitFlow::raise_level(double level) {
   for (Rank rank : region_.ranks) state_.room[rank.index()] += (level - level_) * packing_.speed(rank);
   level_ = level;
@@ -150,10 +156,10 @@ void SplitFlow::raise_level(double level) {
 // Discrete Newton: the load of the tight experts lies on the tight ranks, whatever the shares.
 double SplitFlow::find_optimum() {
   reset(1.0);
-  while (!experts_seen_.empty()) {
+  while (!state_.tight_experts.empty()) {
     double load = 0.0;
-    for (ExpertId e : experts_seen_) load += load_[e.index()];
-    const double level = load / speed_of(ranks_seen_, packing_.topology());
+    for (ExpertId e : state_.tight_experts) load += load_[e.index()];
+    const double level = load / speed_of(state_.tight_ranks, packing_.topology());
     if (!(level > level_)) return level_;
     raise_level(level);
     settle();

@@ -31,8 +31,8 @@ class SplitFlow {
   [[nodiscard]] double room(Rank rank) const noexcept { return state_.room[rank.index()]; }
   /// The experts that hold the deficit up: all of their ranks are full, and of others that take their load.
   /// Empty without deficit. Valid until the next change.
-  [[nodiscard]] std::span<const ExpertId> tight_experts() const noexcept { return experts_seen_; }
-  [[nodiscard]] std::span<const Rank> tight_ranks() const noexcept { return ranks_seen_; }
+  [[nodiscard]] std::span<const ExpertId> tight_experts() const noexcept { return state_.tight_experts; }
+  [[nodiscard]] std::span<const Rank> tight_ranks() const noexcept { return state_.tight_ranks; }
   [[nodiscard]] bool is_tight(Rank rank) const noexcept { return rank_seen_[rank.index()] == stamp_; }
 
   /// The level at which nothing is left over: the optimum of the exact split. Leaves the flow at that level.
@@ -40,7 +40,7 @@ class SplitFlow {
 
   /// Keeps the flow, to return to it when the packing is as it was.
   void save() { saved_ = state_; }
-  void restore() { state_ = saved_; }
+  void restore();
 
  private:
   struct State {
@@ -48,10 +48,11 @@ class SplitFlow {
     std::vector<double> left;  ///< By ExpertId: not taken.
     std::vector<double> room;  ///< By Rank.
     double deficit = 0.0;
+    std::vector<ExpertId> tight_experts;  ///< Those that the last search for a path found.
+    std::vector<Rank> tight_ranks;
   };
 
   void start();
-  void look_for_paths();
   [[nodiscard]] bool augment();
   bool visit_expert(ExpertId expert);
   void visit_rank(Rank rank);
@@ -69,8 +70,6 @@ class SplitFlow {
   std::vector<std::uint32_t> rank_seen_;    ///< By Rank.
   std::vector<SlotId> expert_via_;          ///< By ExpertId: the slot whose load it would take back.
   std::vector<SlotId> rank_via_;            ///< By Rank: the slot that would take more.
-  std::vector<ExpertId> experts_seen_;
-  std::vector<Rank> ranks_seen_;
 };
 
 }  // namespace trimtab

@@ -147,7 +147,7 @@ class SplitSearch {
     return energy_of(a) >= energy_of(b) ? a : b;
   }
 
-  /// Of three ranks outside the tight ones the one with most room.
+  /// The one with most room of up to four ranks outside the tight ones; none where luck finds none.
   [[nodiscard]] Rank a_rank_outside(const SplitFlow& flow) {
     Rank best{-1};
     for (int i = 0; i < 6; ++i) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "route/alias_layer.hpp"
 #include "route/id_rows.hpp"
+#include "route/phase_table.hpp"
 #include "route/quota_layer.hpp"
 #include "route/spread.hpp"
 
@@ -11,11 +11,22 @@
 
 namespace trimtab {
 
-/// Four slots leave in one store: the loops are bound by stores.
+/// Calls `pick` for each id of a run, in order, and writes what it returns. `in` may be `out`.
+template <class Id, class Pick>
+void dispatch_run(const Id* in, Id* out, std::size_t count, Pick pick) {
+  std::size_t i = 0;
+  for (; i + 16 <= count; i += 16) {
+    prefetch_ahead<false>(in, i, count);
+    prefetch_ahead<true>(out, i, count);
+    for (std::size_t j = i; j < i + 16; ++j) out[j] = pick(in[j]);
+  }
+  for (; i < count; ++i) out[i] = pick(in[i]);
+}
+
+/// The same for a `pick` that stores: four slots then leave in one store, since stores are what binds.
 template <class Id>
 using FourIds __attribute__((vector_size(4 * sizeof(Id)))) = Id;
 
-/// Calls `pick` for each id of a run, in order, and writes what it returns. `in` may be `out`.
 template <class Id, class Pick>
 void dispatch_four(const Id* in, Id* out, Pick& pick) {
   const Id a = pick(in[0]);
@@ -27,7 +38,7 @@ void dispatch_four(const Id* in, Id* out, Pick& pick) {
 }
 
 template <class Id, class Pick>
-void dispatch_run(const Id* in, Id* out, std::size_t count, Pick& pick) {
+void dispatch_run_by_fours(const Id* in, Id* out, std::size_t count, Pick pick) {
   std::size_t i = 0;
   for (; i + 16 <= count; i += 16) {
     prefetch_ahead<false>(in, i, count);
@@ -41,32 +52,63 @@ void dispatch_run(const Id* in, Id* out, std::size_t count, Pick& pick) {
 /// One slot for each expert; `slots[-1]` is that of padding.
 template <class Id>
 void dispatch_nearest(const IdRows<Id>& rows, const std::int32_t* slots) {
-  auto pick = [slots](Id expert) { return static_cast<Id>(slots[expert]); };
+  const auto pick = [slots](Id expert) { return static_cast<Id>(slots[expert]); };
   for_each_run(rows, [&](const Id* in, Id* out, std::size_t count) { dispatch_run(in, out, count, pick); });
 }
 
-/// Row r holds token `first_token + r`.
+/// `fixed_width` is the width where it is known, else 0.
+template <std::size_t fixed_width, class Id>
+void dispatch_by_phase(const IdRows<Id> rows, const PhaseTable& table, std::uint64_t phase) {
+  const std::size_t width = fixed_width == 0 ? rows.width : fixed_width;
+  const std::size_t count = (rows.num_rows - 1) * rows.stride + width;
+  for (std::size_t row = 0, at = 0; row < rows.num_rows; ++row, at += rows.stride, phase += golden_step_64) {
+    if (row % 2 == 0) {
+      prefetch_ahead<false>(rows.in, at, count);
+      prefetch_ahead<true>(rows.out, at, count);
+    }
+    const auto high = static_cast<std::uint32_t>(phase >> 32);
+    const std::int16_t* entries = table.row(high);
+#pragma GCC unroll 8
+    for (std::size_t i = 0; i < width; ++i) {
+      const std::int16_t entry = entries[rows.in[at + i]];
+      std::int32_t slot = entry;
+      if (PhaseTable::is_cut(entry)) [[unlikely]] {
+        slot = table.pick_at_cut(entry, high);
+      }
+      rows.out[at + i] = static_cast<Id>(slot);
+    }
+  }
+}
+
+/// For tables whose slots the rows of a phase table cannot name.
 template <class Id>
-void dispatch_rank_invariant(const IdRows<Id>& rows, AliasLayer::View view, std::uint64_t first_token) {
-  const std::size_t count = (rows.num_rows - 1) * rows.stride + rows.width;
-  std::uint64_t phase = first_token * golden_step_64;
+void dispatch_by_search(const IdRows<Id>& rows, const RoutingTable& table, LayerId layer,
+                        std::uint64_t phase) {
   for (std::size_t row = 0; row < rows.num_rows; ++row, phase += golden_step_64) {
     const auto high = static_cast<std::uint32_t>(phase >> 32);
-    auto pick = [view, high](Id expert) { return static_cast<Id>(AliasLayer::pick(view, expert, high)); };
-    const std::size_t at = row * rows.stride;
-    prefetch_ahead<false>(rows.in, at, count);
-    prefetch_ahead<true>(rows.out, at, count);
-    std::size_t i = 0;
-    for (; i + 4 <= rows.width; i += 4) dispatch_four(rows.in + at + i, rows.out + at + i, pick);
-    for (; i < rows.width; ++i) rows.out[at + i] = pick(rows.in[at + i]);
+    for (std::size_t i = row * rows.stride; i < row * rows.stride + rows.width; ++i) {
+      const ExpertId expert{rows.in[i]};
+      const SlotId slot = expert == no_expert ? no_slot : PhaseTable::search(table, layer, expert, high);
+      rows.out[i] = static_cast<Id>(slot.value());
+    }
   }
+}
+
+/// Row r holds token `first_token + r`. There must be a row.
+template <class Id>
+void dispatch_rank_invariant(const IdRows<Id>& rows, const RoutingTable& table, LayerId layer,
+                             const PhaseTable& phases, std::uint64_t first_token) {
+  const std::uint64_t phase = first_token * golden_step_64;
+  if (!phases.has_rows()) return dispatch_by_search(rows, table, layer, phase);
+  if (rows.width == 8) return dispatch_by_phase<8>(rows, phases, phase);
+  dispatch_by_phase<0>(rows, phases, phase);
 }
 
 /// Also `exact_batch`, which differs only in what the layer was built from.
 template <class Id>
 void dispatch_quota(const IdRows<Id>& rows, QuotaLayer& layer) {
   const auto [turns, ring] = layer.view();
-  auto pick = [&layer, turns = turns, ring = ring](Id expert) {
+  const auto pick = [&layer, turns = turns, ring = ring](Id expert) {
     std::uint32_t& turn = turns[expert];
     const std::uint64_t entry = ring[turn];
     std::uint32_t next = QuotaLayer::next_of(entry);
@@ -75,7 +117,8 @@ void dispatch_quota(const IdRows<Id>& rows, QuotaLayer& layer) {
     turn = next;
     return static_cast<Id>(QuotaLayer::slot_of(entry));
   };
-  for_each_run(rows, [&](const Id* in, Id* out, std::size_t count) { dispatch_run(in, out, count, pick); });
+  for_each_run(
+      rows, [&](const Id* in, Id* out, std::size_t count) { dispatch_run_by_fours(in, out, count, pick); });
 }
 
 }  // namespace trimtab

@@ -3,6 +3,8 @@
 
 #include <trimtab/route/routing_table.hpp>
 
+#include "route/lap.hpp"
+
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -49,53 +51,38 @@ class QuotaLayer {
  private:
   static constexpr std::uint32_t end_mark = std::uint32_t{1} << 31;
 
-  /// One replica of an expert that has several. Credit is n times its weight minus what it took times the
-  /// weight of all: above 0 it is behind its share. A lap changes it by `change`.
-  struct Place {
-    SlotId slot;
-    std::int64_t weight = 0;
-    std::int64_t credit = 0;   ///< Before the first lap of the present ring.
-    std::int64_t current = 0;  ///< While a ring is laid out.
-    std::int64_t least = 0;    ///< Of a lap, ends of assignments only.
-    std::int64_t most = 0;
-    std::int64_t change = 0;
-  };
   /// The ring of an expert that has several replicas.
   struct Lap {
     std::uint32_t first_turn = 0;
-    std::uint32_t first_place = 0;
-    std::uint32_t num_places = 0;
+    std::uint32_t first_share = 0;
+    std::uint32_t num_shares = 0;
     std::uint32_t capacity = 0;
-    std::uint32_t length = 0;
-    std::int64_t total = 0;      ///< Weight of all places.
-    std::int64_t num_laps = 0;   ///< To be played before the ring is laid out anew.
-    std::int64_t laps_left = 0;  ///< Of those, after the present one.
-    bool is_endless = false;     ///< A lap leaves every credit as it was.
+    bool is_first = false;  ///< And short, as most experts need no second.
+    LapEnds ends = {};
+    LapRun run = {};
+    std::int64_t laps_left = 0;  ///< Of the run, after the present one.
   };
 
   void clear(const RoutingTable& table, LayerId layer);
   void add_expert(const RoutingTable& table, LayerId layer, ExpertId expert, Rank rank,
                   std::span<const std::int64_t> assignments);
   void add_single(std::size_t begin);
-  void add_places(Lap lap, std::size_t begin);
-  [[nodiscard]] std::span<Place> places_of(const Lap& lap) noexcept;
+  void add_lap(std::size_t begin);
   void lay_out(Lap& lap, bool is_first);
-  template <class Choose>
-  bool play(Lap& lap, bool may_fail, Choose choose);
-  void end_lap_at(Lap& lap, std::uint32_t length) noexcept;
-  void plan_run(Lap& lap) noexcept;
-  void end_run(Lap& lap);
-
-  static std::size_t index_of_most_behind(std::span<const Place> places) noexcept;
-  static std::size_t index_of_first_due(std::span<const Place> places, std::int64_t total) noexcept;
-  static bool note_extremes(std::span<Place> places, std::int64_t total) noexcept;
-  static std::int64_t largest_change(std::span<const Place> places) noexcept;
+  void begin_run(Lap& lap);
+  void mark_end(Lap& lap, std::uint32_t end) noexcept;
+  [[nodiscard]] std::span<Share> shares_of(const Lap& lap) noexcept {
+    return std::span(shares_).subspan(lap.first_share, lap.num_shares);
+  }
 
   std::vector<std::uint32_t> turns_;  ///< [1 + experts]: padding, then by expert.
   std::vector<std::uint64_t> ring_;
   std::vector<std::uint32_t> lap_of_;  ///< [experts]; no_lap for one replica.
   std::vector<Lap> laps_;
-  std::vector<Place> places_;
+  std::vector<SlotId> slots_;  ///< Of experts that have several replicas, and beside them:
+  std::vector<Share> shares_;
+  std::vector<std::uint32_t> order_;  ///< While a lap is laid out.
+  LapPlanner planner_;
   std::uint32_t lap_capacity_ = 0;
 };
 

@@ -2,11 +2,11 @@
 #include <trimtab/core/assert.hpp>
 #include <trimtab/route/router.hpp>
 
-#include "route/alias_layer.hpp"
 #include "route/check_batch.hpp"
 #include "route/check_ids.hpp"
 #include "route/dispatch_loops.hpp"
 #include "route/nearest.hpp"
+#include "route/phase_table.hpp"
 #include "route/quota_layer.hpp"
 
 #include <algorithm>
@@ -46,7 +46,7 @@ class Router::Impl {
     bool is_ready = false;
     std::uint64_t fingerprint = 0;  ///< Of the table.
     QuotaLayer quota;
-    AliasLayer alias;
+    PhaseTable phases;
     std::vector<std::int32_t> nearest;  ///< [1 + experts]: padding, then the slot of each expert.
   };
   /// Consecutive rows that one thread dispatches.
@@ -71,7 +71,7 @@ class Router::Impl {
   Status count_and_check(const RoutingTable& table, LayerId layer, const IdRows<Id>& rows,
                          const Batch& batch);
   template <class Id>
-  void run(const IdRows<Id>& rows, const Batch& batch, Layer& state);
+  void run(const RoutingTable& table, LayerId layer, const IdRows<Id>& rows, const Batch& batch);
   template <class Id>
   void run_quota(const IdRows<Id>& rows, const Batch& batch, QuotaLayer& start);
   void advance_to(std::size_t piece, const QuotaLayer& start);
@@ -95,7 +95,7 @@ void Router::Impl::prepare(const RoutingTable& table, LayerId layer, const Batch
       fill_nearest(table, layer, state.nearest);
       break;
     case DispatchMode::rank_invariant:
-      state.alias.build(table, layer);
+      state.phases.build(table, layer);
       break;
     case DispatchMode::quota:
       state.quota.build(table, layer, rank_);
@@ -169,7 +169,8 @@ void Router::Impl::run_quota(const IdRows<Id>& rows, const Batch& batch, QuotaLa
 }
 
 template <class Id>
-void Router::Impl::run(const IdRows<Id>& rows, const Batch& batch, Layer& state) {
+void Router::Impl::run(const RoutingTable& table, LayerId layer, const IdRows<Id>& rows, const Batch& batch) {
+  Layer& state = layers_[layer.index()];
   switch (options_.mode) {
     case DispatchMode::nearest:
       return for_each_piece(batch, [&](std::size_t piece) {
@@ -178,7 +179,8 @@ void Router::Impl::run(const IdRows<Id>& rows, const Batch& batch, Layer& state)
     case DispatchMode::rank_invariant:
       return for_each_piece(batch, [&](std::size_t piece) {
         const std::size_t first_row = rows.num_rows * piece / num_pieces_;
-        dispatch_rank_invariant(rows_of(rows, piece), state.alias.view(), batch.first_token + first_row);
+        dispatch_rank_invariant(rows_of(rows, piece), table, layer, state.phases,
+                                batch.first_token + first_row);
       });
     case DispatchMode::quota:
       return run_quota(rows, batch, state.quota);
@@ -228,7 +230,7 @@ Status Router::Impl::dispatch(const RoutingTable& table, LayerId layer, std::spa
 
   if (rows.num_rows > 0) {
     prepare(table, layer, batch);
-    run(rows, batch, layers_[layer.index()]);
+    run(table, layer, rows, batch);
   }
   for_each_run(all.part(num_valid, all.num_rows - num_valid), [](const Id*, Id* slots, std::size_t count) {
     std::fill_n(slots, count, static_cast<Id>(no_slot.value()));

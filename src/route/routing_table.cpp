@@ -86,7 +86,8 @@ Result<RoutingTable> RoutingTable::compile(const Inputs& inputs, TableIdentity i
   if (Status loads = check_source_loads(options.source_loads, topology.num_ranks()); !loads) {
     return failure(std::move(loads));
   }
-  RoutingTable table(inputs, identity, options);
+  RoutingTable table(placement.num_layers(), placement.num_experts(), topology, identity, options);
+  table.reserve();
   for (LayerId layer : ids<LayerId>(placement.num_layers())) {
     const auto assignments = split == nullptr ? std::span<const std::int64_t>{} : split->layer(layer);
     for (ExpertId expert : ids<ExpertId>(placement.num_experts())) {
@@ -97,19 +98,23 @@ Result<RoutingTable> RoutingTable::compile(const Inputs& inputs, TableIdentity i
   return table;
 }
 
-RoutingTable::RoutingTable(const Inputs& inputs, TableIdentity identity, const TableOptions& options)
-    : num_layers_(inputs.placement.num_layers()),
-      num_experts_(inputs.placement.num_experts()),
+RoutingTable::RoutingTable(std::int32_t num_layers, std::int32_t num_experts, const Topology& topology,
+                           TableIdentity identity, const TableOptions& options)
+    : num_layers_(num_layers),
+      num_experts_(num_experts),
       identity_(identity),
       model_(options.model),
-      topology_(inputs.topology) {
+      topology_(topology) {
+  add_source_loads(options.source_loads);
+}
+
+void RoutingTable::reserve() {
   const auto layers = static_cast<std::size_t>(num_layers_);
   const std::size_t max_places = layers * static_cast<std::size_t>(topology_.num_live_slots());
   first_replica_.reserve(layers * static_cast<std::size_t>(num_experts_) + 1);
   first_replica_.push_back(0);
   slots_.reserve(max_places);
   share_begins_.reserve(max_places);
-  add_source_loads(options.source_loads);
 }
 
 void RoutingTable::add_source_loads(std::span<const std::int64_t> loads) {
@@ -166,6 +171,74 @@ void RoutingTable::add_shared(std::span<const SlotId> replicas, std::span<const 
     slots_.push_back(slot);
     share_begins_.push_back(static_cast<std::uint32_t>(std::exchange(begin, end)));
   }
+}
+
+namespace {
+
+tl::unexpected<Error> corrupt(std::string what) {
+  return failure(Errc::corrupt, "routing table: " + std::move(what));
+}
+
+Status check_sizes(const TableParts& parts) {
+  const auto num_rows = std::uint64_t{static_cast<std::uint32_t>(std::max(parts.num_layers, 0))} *
+                        static_cast<std::uint32_t>(std::max(parts.num_experts, 0));
+  const std::size_t num_places = parts.slots.size();
+  if (num_rows < 1 || parts.first_replica.size() != num_rows + 1 || parts.share_begins.size() != num_places) {
+    return corrupt(fmt::format("{} layers x {} experts, {} bounds, {} slots, {} shares", parts.num_layers,
+                               parts.num_experts, parts.first_replica.size(), num_places,
+                               parts.share_begins.size()));
+  }
+  if (parts.first_replica.front() == 0 && parts.first_replica.back() == num_places) return {};
+  return corrupt(fmt::format("bounds {} to {} for {} slots", parts.first_replica.front(),
+                             parts.first_replica.back(), num_places));
+}
+
+/// One expert's slots and shares. `user` is [slots]: the layer that last used each, plus 1.
+Status check_row(const TableParts& parts, std::size_t row, const Topology& topology,
+                 std::vector<std::uint32_t>& user) {
+  const auto num_experts = static_cast<std::size_t>(parts.num_experts);
+  const std::size_t layer = row / num_experts;
+  const auto named = [&](std::string what) {
+    return corrupt(fmt::format("layer {}, expert {}: {}", layer, row % num_experts, what));
+  };
+  const std::size_t begin = parts.first_replica[row];
+  const std::size_t end = parts.first_replica[row + 1];
+  if (end <= begin || end > parts.slots.size()) return named(fmt::format("slots at {} to {}", begin, end));
+  for (std::size_t i = begin; i < end; ++i) {
+    const SlotId slot = parts.slots[i];
+    if (!ids<SlotId>(topology.num_slots()).contains(slot)) {
+      return named(fmt::format("slot {} is not in 0..{}", slot.value(), topology.num_slots() - 1));
+    }
+    if (!topology.is_alive(slot)) return named(fmt::format("slot {} is on no live rank", slot.value()));
+    if (std::exchange(user[slot.index()], static_cast<std::uint32_t>(layer + 1)) == layer + 1) {
+      return named(fmt::format("slot {} serves already", slot.value()));
+    }
+    const std::uint32_t share = parts.share_begins[i];
+    const bool ascends =
+        i == begin ? share == 0 : slot > parts.slots[i - 1] && share > parts.share_begins[i - 1];
+    if (!ascends) return named(fmt::format("slot {} with a share from {} on", slot.value(), share));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<RoutingTable> RoutingTable::restore(TableParts parts, const Topology& topology, TableIdentity identity,
+                                           const TableOptions& options) {
+  if (Status s = check_source_loads(options.source_loads, topology.num_ranks()); !s) {
+    return failure(std::move(s));
+  }
+  if (Status s = check_sizes(parts); !s) return failure(std::move(s));
+  std::vector<std::uint32_t> user(static_cast<std::size_t>(topology.num_slots()));
+  for (std::size_t row = 0; row + 1 < parts.first_replica.size(); ++row) {
+    if (Status s = check_row(parts, row, topology, user); !s) return failure(std::move(s));
+  }
+  RoutingTable table(parts.num_layers, parts.num_experts, topology, identity, options);
+  table.first_replica_ = std::move(parts.first_replica);
+  table.slots_ = std::move(parts.slots);
+  table.share_begins_ = std::move(parts.share_begins);
+  table.fingerprint_ = table.compute_fingerprint();
+  return table;
 }
 
 std::uint64_t RoutingTable::compute_fingerprint() const {

@@ -2,22 +2,13 @@
 #include <trimtab/core/assert.hpp>
 #include <trimtab/route/table_publisher.hpp>
 
-#include "protect.hpp"
-
-#include <fmt/format.h>
+#include "route/identity.hpp"
+#include "route/protect.hpp"
 
 #include <algorithm>
 #include <utility>
 
 namespace trimtab {
-namespace {
-
-bool is_newer(TableIdentity next, TableIdentity current) {
-  return std::pair(next.epoch, next.split_version) > std::pair(current.epoch, current.split_version);
-}
-
-}  // namespace
-
 /// A cache line of its own: readers write theirs at every batch.
 struct alignas(64) TableReader::Hazard {
   std::atomic<const RoutingTable*> table{nullptr};
@@ -66,15 +57,7 @@ TableReader TablePublisher::make_reader() {
 
 Status TablePublisher::publish(RoutingTable next) {
   const std::lock_guard lock(mutex_);
-  const TableIdentity current = owned_->identity();
-  if (!is_newer(next.identity(), current)) {
-    return failure(
-        Errc::version_mismatch,
-        fmt::format(
-            "routing table of epoch {}, split version {} is not newer than epoch {}, split version {}",
-            next.identity().epoch.value(), next.identity().split_version, current.epoch.value(),
-            current.split_version));
-  }
+  if (Status newer = check_newer(next.identity(), owned_->identity()); !newer) return newer;
   auto fresh = std::make_unique<const RoutingTable>(std::move(next));
   retired_.push_back(nullptr);  // What can throw is done before readers see the table.
   current_.store(fresh.get(), std::memory_order_seq_cst);

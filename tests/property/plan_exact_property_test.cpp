@@ -12,6 +12,7 @@
 
 #include "brute_force.hpp"
 #include "plan/bound.hpp"
+#include "plan/pigeonhole.hpp"
 #include "plan/row.hpp"
 #include "plan_cases.hpp"
 #include "support/exact_split.hpp"
@@ -147,6 +148,27 @@ RC_GTEST_PROP(TinyExactPlan, BoundIsBelowTheOptimumUnclamped, ()) {
   const double mean = drawn.loads.total(first_layer) / drawn.topology.total_speed();
   const double bound = pressure_bound(drawn.loads.layer(first_layer), region, drawn.topology);
   RC_ASSERT(bound <= least_exact(drawn) * mean * (1.0 + rounding));
+}
+
+// From the mean, up to the best placement there is and a little beyond, so that a bound too high would show.
+RC_GTEST_PROP(TinyExactPlan, PigeonholeBoundIsBelowTheOptimum, ()) {
+  const auto num_ranks = *rc::gen::inRange(1, 4);
+  const auto slots_per_rank = *rc::gen::inRange(1, 7 / num_ranks);
+  const auto num_experts = *rc::gen::inRange(1, std::min(4, num_ranks * slots_per_rank) + 1);
+  const auto loads = *rc::gen::container<std::vector<double>>(
+      static_cast<std::size_t>(num_experts),
+      rc::gen::map(rc::gen::inRange(0, 30), [](int i) { return i / 3.0; }));
+  const PlanCase given{loads_of({1, num_experts}, loads),
+                       Topology::make_uniform(num_ranks, 1, num_ranks * slots_per_rank).value(),
+                       {.locality = Locality::none}};
+  RC_PRE(!given.loads.is_dense(first_layer));
+  Region region{{}, usable_ranks(given.topology)};
+  for (ExpertId e : ids<ExpertId>(num_experts)) region.experts.push_back(e);
+  const double mean = given.loads.total(first_layer) / num_ranks;
+  const double optimum = least_exact(given) * mean;
+  const double bound = split_pigeonhole_bound(loads, region, slots_per_rank, mean, optimum * 1.5);
+  RC_CLASSIFY(bound > mean * 1.001, "above the mean");
+  RC_ASSERT(bound <= optimum * (1.0 + rounding));
 }
 
 /// Loads, ranks and slots of a tiny case that no option complicates.

@@ -29,6 +29,15 @@ struct TableOptions {
   std::span<const std::int64_t> source_loads = {};
 };
 
+/// The content of a table, as `RoutingTable::view` shows it and a buffer stores it.
+struct TableParts {
+  std::int32_t num_layers = 0;
+  std::int32_t num_experts = 0;
+  std::vector<std::uint32_t> first_replica = {};  ///< [layers * experts + 1]
+  std::vector<SlotId> slots = {};
+  std::vector<std::uint32_t> share_begins = {};  ///< Beside `slots`.
+};
+
 /// Placement and split, compiled for look-up: for each layer and expert the live slots that serve it, and the
 /// share of each, in CSR form.
 ///
@@ -54,6 +63,14 @@ class RoutingTable {
   /// @return as above; `invalid_argument` with both shapes when split and placement differ in theirs.
   static Result<RoutingTable> compile(const Placement& placement, const Topology& topology,
                                       TableIdentity identity, const Split& split,
+                                      const TableOptions& options = {});
+
+  /// A table from parts that came from elsewhere; none of them is trusted.
+  /// @return `corrupt` naming layer, expert and value when sizes do not agree, an expert has no slot, slots
+  /// of
+  ///         an expert do not ascend, a slot serves two experts, is not in `topology` or on no live rank, or
+  ///         shares do not begin at 0 and ascend; errors of source loads as above.
+  static Result<RoutingTable> restore(TableParts parts, const Topology& topology, TableIdentity identity,
                                       const TableOptions& options = {});
 
   [[nodiscard]] TableIdentity identity() const noexcept { return identity_; }
@@ -101,12 +118,14 @@ class RoutingTable {
  private:
   struct Inputs;
 
-  RoutingTable(const Inputs& inputs, TableIdentity identity, const TableOptions& options);
+  RoutingTable(std::int32_t num_layers, std::int32_t num_experts, const Topology& topology,
+               TableIdentity identity, const TableOptions& options);
   static Result<RoutingTable> compile(const Inputs& inputs, TableIdentity identity,
                                       const TableOptions& options);
   [[nodiscard]] std::size_t row_of(LayerId layer, ExpertId expert) const noexcept {
     return layer.index() * static_cast<std::size_t>(num_experts_) + expert.index();
   }
+  void reserve();
   void add_row(std::span<const SlotId> replicas, std::span<const std::int64_t> assignments);
   void add_even(std::span<const SlotId> replicas, std::size_t num_live);
   void add_shared(std::span<const SlotId> replicas, std::span<const std::int64_t> assignments);

@@ -207,6 +207,18 @@ TEST(ConnectReplicas, KeepsItsPromisesOnUnevenRanks) {
   }
 }
 
+// A copy moved into another rank's vacant slot would leave its own rank with one vacant slot more (I3).
+TEST(ConnectReplicas, LeavesVacantSlotsWhereTheyAre) {
+  const auto topology = Topology::make_uniform(4, 1, 12).value();
+  RowOfSlots row;
+  for (int e : {0, 1, 2, 0, 1, 3, 4, 5, -1, 4, 6, 7}) row.push_back(ExpertId{e});
+  const auto loads = loads_of({1, 8}, {6, 6, 3, 3, 1, 1, 3, 3});
+  const Connection result = connect_replicas(loads.layer(LayerId{0}), topology, {.max_pressure = 100.0}, row);
+  EXPECT_EQ(result.components, 1);
+  EXPECT_GT(result.swaps, 0);
+  for (SlotId slot : ids<SlotId>(12)) EXPECT_EQ(row[slot.index()] == no_expert, slot == SlotId{8});
+}
+
 TEST(ConnectReplicas, LeavesAConnectedEvenRowAsItIs) {
   const auto topology = Topology::make_uniform(3, 1, 6).value();
   RowOfSlots row;

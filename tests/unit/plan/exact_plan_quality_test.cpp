@@ -169,6 +169,15 @@ TEST(ExactPlanQuality, MeetsTheNodeFloorByGroup) {
   }
 }
 
+// With two slots per rank the mean says nothing: what shares cannot change is which pairs there are.
+TEST(ExactPlanQuality, BoundsTwoSlotsPerRankAboveTheMean) {
+  const auto topology = Topology::make_uniform(144, 1, 288).value();
+  for (const LayerReport& report : plan_of(zipf_loads({1, 256}, 0.8, 1), topology, for_split).layers) {
+    EXPECT_GE(report.bound, 1.6);
+    EXPECT_LE(report.gap(), 0.01);
+  }
+}
+
 // Even shares cannot use that a fast rank takes more of an expert.
 TEST(ExactPlanQuality, UsesUnequalSpeeds) {
   std::vector<RankInfo> ranks;

@@ -6,12 +6,23 @@
 namespace trimtab::test {
 namespace {
 
-double bound_of(const std::vector<double>& loads, std::int32_t ranks, std::int32_t slots_per_rank,
-                double floor, double ceiling) {
+template <class Bound>
+double bound_by(Bound bound, const std::vector<double>& loads, std::int32_t ranks,
+                std::int32_t slots_per_rank, double floor, double ceiling) {
   const auto topology = Topology::make_uniform(ranks, 1, ranks * slots_per_rank).value();
   Region region{{}, usable_ranks(topology)};
   for (ExpertId e : ids<ExpertId>(loads.size())) region.experts.push_back(e);
-  return pigeonhole_bound(loads, region, slots_per_rank, floor, ceiling);
+  return bound(loads, region, slots_per_rank, floor, ceiling);
+}
+
+double bound_of(const std::vector<double>& loads, std::int32_t ranks, std::int32_t slots_per_rank,
+                double floor, double ceiling) {
+  return bound_by(pigeonhole_bound, loads, ranks, slots_per_rank, floor, ceiling);
+}
+
+double split_bound_of(const std::vector<double>& loads, std::int32_t ranks, std::int32_t slots_per_rank,
+                      double floor, double ceiling) {
+  return bound_by(split_pigeonhole_bound, loads, ranks, slots_per_rank, floor, ceiling);
 }
 
 TEST(PigeonholeBound, KnowsThatTwoLargeReplicasDoNotFitARank) {
@@ -27,6 +38,21 @@ TEST(PigeonholeBound, KnowsThatSplittingCostsSlots) {
 
 TEST(PigeonholeBound, StaysAtTheFloorWhereNothingIsRefuted) {
   EXPECT_EQ(bound_of({2, 2, 2, 2}, 2, 2, 4.0, 4.5), 4.0);
+}
+
+TEST(SplitPigeonholeBound, KnowsThatNoSlotIsLeftToSplitWith) {
+  // As many slots as experts: no shares help.
+  EXPECT_GT(split_bound_of({3, 3, 3, 1}, 2, 2, 5.0, 6.0), 5.9);
+}
+
+TEST(SplitPigeonholeBound, KnowsWhatOneCopyCanLevel) {
+  // Experts of 5, 2 and 1 on two ranks. Even shares of the copy of 5 leave 2.5 + 2; free ones reach the mean.
+  EXPECT_GT(bound_of({5, 2, 1}, 2, 2, 4.0, 4.5), 4.2);
+  EXPECT_EQ(split_bound_of({5, 2, 1}, 2, 2, 4.0, 4.5), 4.0);
+}
+
+TEST(SplitPigeonholeBound, StaysAtTheFloorWhereNothingIsRefuted) {
+  EXPECT_EQ(split_bound_of({2, 2, 2, 2}, 2, 2, 4.0, 4.5), 4.0);
 }
 
 }  // namespace

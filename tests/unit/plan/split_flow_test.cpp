@@ -99,6 +99,7 @@ TEST(SplitFlow, StaysMaximalWhileTheRowChanges) {
     const SlotId other{static_cast<SlotId::rep>(random.below(48))};
     const bool may_put = packing.copies(packing.expert_at(slot)) > 1 && i % 2 == 0;
     const ExpertId before = packing.expert_at(slot);
+    const std::vector<Rank> tight(flow.tight_ranks().begin(), flow.tight_ranks().end());
     flow.save();
     flow.release(slot);
     if (!may_put) flow.release(other);
@@ -107,6 +108,9 @@ TEST(SplitFlow, StaysMaximalWhileTheRowChanges) {
     if (i % 3 == 0) {  // and one that was taken back is the flow it was
       may_put ? packing.put(slot, before) : packing.swap(slot, other);
       flow.restore();
+      for (Rank rank : ids<Rank>(8)) {
+        ASSERT_EQ(flow.is_tight(rank), std::find(tight.begin(), tight.end(), rank) != tight.end()) << i;
+      }
     }
     if (i % 20 != 0) continue;
     SplitFlow anew(loads.layer(first_layer), packing, region);

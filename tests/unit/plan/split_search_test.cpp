@@ -42,9 +42,10 @@ TEST(SearchForSplit, LevelsSteepLoadsFromTheIdentity) {
 TEST(SearchForSplit, EndsNeverAboveItsStart) {
   const auto topology = Topology::make_uniform(24, 1, 48).value();
   const auto start = identity_row(40, topology, false);
-  for (std::uint64_t seed = 0; seed < 40; ++seed) {
-    const auto loads = lognormal_loads({1, 40}, 1.0, seed);
-    for (const std::size_t steps : {1, 30, 500}) {
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    // so steep that less can be left over while the fullest rank gets fuller
+    const auto loads = lognormal_loads({1, 40}, 1.0 + static_cast<double>(seed % 4) / 2.0, seed);
+    for (const std::size_t steps : {4, 40, 100, 500}) {
       const auto row = searched(loads, topology, start, steps);
       EXPECT_LE(exact_imbalance(loads.layer(first_layer), row, topology),
                 exact_imbalance(loads.layer(first_layer), start, topology) * (1.0 + 1e-9));
