@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // One layer's exact split per iteration, over the layers in turn. "cold": a solver prepared for the
-// placement, no earlier solution. "warm": from the split of the loads before they drifted. The twin is a
+// placement, no earlier solution. "fullest": the same without refinement
+// below the fullest ranks. "warm": from the split of the loads before they drifted. The twin is a
 // plain Dinic; LEMON's preflow and "even", which only reads loads and writes even shares, are in the table
 // too.
 #include <trimtab/plan/compat.hpp>
@@ -134,10 +135,10 @@ std::vector<SplitSolver> make_solvers(const Scene& scene) {
   return solvers;
 }
 
-void split_cold(benchmark::State& state, const Scene& scene) {
+void split_cold(benchmark::State& state, const Scene& scene, SplitDepth depth) {
   auto solvers = make_solvers(scene);
   run(state, scene, [&](std::size_t i, Loads& assignments) {
-    if (!solvers[i].solve(scene.layers[i].now, assignments)) state.SkipWithError("refused");
+    if (!solvers[i].solve(scene.layers[i].now, assignments, depth)) state.SkipWithError("refused");
   });
 }
 
@@ -186,10 +187,11 @@ void add(const std::string& name, const std::function<void(benchmark::State&)>& 
   benchmark::RegisterBenchmark(name.c_str(), measure)->Unit(benchmark::kMicrosecond);
 }
 
-/// One name for each measure of a scene; the plain Dinic is the twin of both.
+/// One name for each measure of a scene; the plain Dinic is the twin of all.
 void add_scene(const Scene& scene) {
   const std::string base = "split/" + scene.name;
-  add(base + "/cold", [&](benchmark::State& state) { split_cold(state, scene); });
+  add(base + "/cold", [&](benchmark::State& state) { split_cold(state, scene, SplitDepth::all); });
+  add(base + "/fullest", [&](benchmark::State& state) { split_cold(state, scene, SplitDepth::fullest); });
   add(base + "/warm", [&](benchmark::State& state) { split_warm(state, scene); });
   add(base + "/twin", [&](benchmark::State& state) { split_plainly(state, scene, make_dinic_split); });
 #ifdef TRIMTAB_BENCH_WITH_LEMON

@@ -17,15 +17,16 @@ bool is_silent(std::span<const std::int64_t> counts) {
 
 }  // namespace
 
-Splitter::Splitter(Placement placement, Topology topology, Epoch epoch)
-    : placement_(std::move(placement)), topology_(std::move(topology)), epoch_(epoch) {
+Splitter::Splitter(Placement placement, Topology topology, Epoch epoch, ModelRole model)
+    : placement_(std::move(placement)), topology_(std::move(topology)), epoch_(epoch), model_(model) {
   assignments_.resize(static_cast<std::size_t>(placement_.num_layers()) *
                       static_cast<std::size_t>(placement_.num_slots()));
 }
 
-Result<Splitter> Splitter::make(const Placement& placement, const Topology& topology, Epoch epoch) {
+Result<Splitter> Splitter::make(const Placement& placement, const Topology& topology, Epoch epoch,
+                                ModelRole model) {
   if (Status live = check_live(placement, topology); !live) return failure(std::move(live));
-  Splitter made(placement, topology, epoch);
+  Splitter made(placement, topology, epoch, model);
   for (LayerId layer : ids<LayerId>(placement.num_layers())) {
     Result<SplitSolver> solver = SplitSolver::make(placement.layer(layer), placement.num_experts(), topology);
     if (!solver) {
@@ -60,6 +61,13 @@ Result<Split> Splitter::solve(std::span<const std::int64_t> counts, Executor& ex
   return Split::make(placement_.num_layers(), placement_.num_slots(), assignments_);
 }
 
+Result<RoutingTable> Splitter::make_table(std::span<const std::int64_t> counts, std::uint32_t version,
+                                          Executor& executor) {
+  Result<Split> split = solve(counts, executor);
+  if (!split) return failure(std::move(split));
+  return RoutingTable::compile(placement_, topology_, {epoch_, version}, *split, {.model = model_});
+}
+
 Result<TableIdentity> Splitter::solve_and_publish(std::span<const std::int64_t> counts,
                                                   TablePublisher& publisher, Executor& executor) {
   const TableIdentity current = publisher.identity();
@@ -67,15 +75,24 @@ Result<TableIdentity> Splitter::solve_and_publish(std::span<const std::int64_t> 
     return failure(Errc::version_mismatch, fmt::format("shares for epoch {}, but epoch {} is in service",
                                                        epoch_.value(), current.epoch.value()));
   }
-  Result<Split> split = solve(counts, executor);
-  if (!split) return failure(std::move(split));
-  const TableIdentity next{current.epoch, current.split_version + 1};
-  Result<RoutingTable> table = RoutingTable::compile(placement_, topology_, next, *split);
+  Result<RoutingTable> table = make_table(counts, current.split_version + 1, executor);
   if (!table) return failure(std::move(table));
+  const TableIdentity next = table->identity();
   if (Status published = publisher.publish(std::move(*table)); !published) {
     return failure(std::move(published));
   }
   return next;
+}
+
+Result<TableIdentity> Splitter::solve_and_publish(std::span<const std::int64_t> counts, TableBuffer& buffer,
+                                                  Executor& executor) {
+  const Result<RoutingTable> table = make_table(counts, buffer_version_ + 1, executor);
+  if (!table) return tl::unexpected(table.error());
+  if (Status published = buffer.publish_at_boundary(*table); !published) {
+    return failure(std::move(published));
+  }
+  buffer_version_ = table->identity().split_version;
+  return table->identity();
 }
 
 SplitTables::SplitTables(std::vector<std::int64_t> counts) : counts_(std::move(counts)) {}

@@ -3,10 +3,12 @@
 
 #include <trimtab/core/executor.hpp>
 #include <trimtab/core/ids.hpp>
+#include <trimtab/core/model_role.hpp>
 #include <trimtab/core/placement.hpp>
 #include <trimtab/core/result.hpp>
 #include <trimtab/core/topology.hpp>
 #include <trimtab/migrate/table_compiler.hpp>
+#include <trimtab/route/table_buffer.hpp>
 #include <trimtab/route/table_publisher.hpp>
 #include <trimtab/split/split.hpp>
 #include <trimtab/split/split_solver.hpp>
@@ -24,9 +26,11 @@ namespace trimtab {
 /// did not load keeps them. One thread at a time; copies of the placement's maps are its own.
 class Splitter {
  public:
-  /// For the placement that is in service at `epoch`.
+  /// For the placement of `model` that is in service at `epoch`. Target and draft models have splitters of
+  /// their own, as they have tables of their own.
   /// @return the error of `check_live`.
-  static Result<Splitter> make(const Placement& placement, const Topology& topology, Epoch epoch);
+  static Result<Splitter> make(const Placement& placement, const Topology& topology, Epoch epoch,
+                               ModelRole model = ModelRole::target);
 
   /// The best shares for these counts, [layers][experts]: assignments per expert, summed over all ranks.
   /// Layers are solved in parallel over `executor`; the answer does not depend on it.
@@ -40,14 +44,24 @@ class Splitter {
   Result<TableIdentity> solve_and_publish(std::span<const std::int64_t> counts, TablePublisher& publisher,
                                           Executor& executor);
 
+  /// The same into memory that captured graphs read (R6), given that no forward reads it now. Versions are
+  /// counted by this splitter, from 1.
+  /// @return besides, the errors of TableBuffer::publish_at_boundary.
+  Result<TableIdentity> solve_and_publish(std::span<const std::int64_t> counts, TableBuffer& buffer,
+                                          Executor& executor);
+
   [[nodiscard]] Epoch epoch() const noexcept { return epoch_; }
 
  private:
-  Splitter(Placement placement, Topology topology, Epoch epoch);
+  Splitter(Placement placement, Topology topology, Epoch epoch, ModelRole model);
+  Result<RoutingTable> make_table(std::span<const std::int64_t> counts, std::uint32_t version,
+                                  Executor& executor);
 
   Placement placement_;
   Topology topology_;
   Epoch epoch_;
+  ModelRole model_;
+  std::uint32_t buffer_version_ = 0;       ///< Last published into a buffer.
   std::vector<SplitSolver> solvers_;       ///< [layers]
   std::vector<std::int64_t> assignments_;  ///< [layers][slots]: the last solution.
 };

@@ -118,6 +118,48 @@ TEST(Splitter, DoesNotPublishIntoAnotherEpoch) {  // Shares of the old placement
   EXPECT_EQ(publisher.identity(), (TableIdentity{Epoch{4}, 0}));
 }
 
+TEST(Splitter, PublishesIntoMemoryThatStaysWhereItIs) {  // R6
+  alignas(table_buffer_alignment) static std::byte memory[4096];
+  TableBuffer buffer = *TableBuffer::make(memory, {2, 3, 4});
+  Splitter splitter = make_splitter();
+  SerialExecutor executor;
+  for (std::uint32_t version : {1U, 2U}) {
+    const std::vector<std::int64_t> counts{30, 60 * version, 10, 0, 7, 7};
+    const Result<TableIdentity> published = splitter.solve_and_publish(counts, buffer, executor);
+    ASSERT_TRUE(published) << published.error().message;
+    EXPECT_EQ(*published, (TableIdentity{Epoch{3}, version}));
+    const Result<RoutingTable> read = read_table_buffer(memory, two_ranks);
+    ASSERT_TRUE(read) << read.error().message;
+    EXPECT_EQ(read->identity(), *published);
+    const auto begins = read->share_begins(LayerId{0}, ExpertId{1});
+    const double first = static_cast<double>(begins[1]) / RoutingTable::whole_share;
+    EXPECT_NEAR(first, version == 1 ? 20.0 / 60 : 50.0 / 120, 1e-9);
+  }
+}
+
+TEST(Splitter, DoesNotWriteAnOlderEpochIntoABuffer) {
+  alignas(table_buffer_alignment) static std::byte memory[4096];
+  TableBuffer buffer = *TableBuffer::make(memory, {2, 3, 4});
+  SerialExecutor executor;
+  const std::vector<std::int64_t> counts{30, 60, 10, 0, 7, 7};
+  Splitter newer = *Splitter::make(two_layers, two_ranks, Epoch{4});
+  ASSERT_TRUE(newer.solve_and_publish(counts, buffer, executor));
+  Splitter older = make_splitter();
+  const Result<TableIdentity> refused = older.solve_and_publish(counts, buffer, executor);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, Errc::version_mismatch);
+  EXPECT_EQ(read_table_buffer(memory, two_ranks)->identity(), (TableIdentity{Epoch{4}, 1}));
+}
+
+TEST(Splitter, OfADraftModelMakesTablesForADraftModel) {
+  Splitter splitter = *Splitter::make(two_layers, two_ranks, Epoch{3}, ModelRole::draft);
+  alignas(table_buffer_alignment) static std::byte memory[4096];
+  TableBuffer buffer = *TableBuffer::make(memory, {2, 3, 4});
+  SerialExecutor executor;
+  ASSERT_TRUE(splitter.solve_and_publish(std::vector<std::int64_t>{30, 60, 10, 0, 7, 7}, buffer, executor));
+  EXPECT_EQ(read_table_buffer(memory, two_ranks)->model(), ModelRole::draft);
+}
+
 TEST(SplitTables, DifferInTheirFingerprintWhenTheirCountsDo) {
   EXPECT_EQ(SplitTables({1, 2, 3}).fingerprint(), SplitTables({1, 2, 3}).fingerprint());
   EXPECT_NE(SplitTables({1, 2, 3}).fingerprint(), SplitTables({1, 2, 4}).fingerprint());
