@@ -213,7 +213,7 @@ LapEnds LapPlanner::plan(std::span<Share> shares, bool is_first, std::span<std::
       break;
   }
   const std::size_t count = shares.size();
-  numbers_.resize(5 * count);
+  numbers_.resize(num_arrays * count);
   const auto part = [&](std::size_t i) { return std::span(numbers_).subspan(i * count, count); };
   Credits<std::span<std::int64_t>> credits{part(0), part(1), part(2), part(3), part(4)};
   return plan_with(credits, shares, is_first, order);

@@ -43,7 +43,12 @@ class LapPlanner {
   /// that a run led to. `is_first`: share 0 takes the first assignment, whatever the weights are.
   LapEnds plan(std::span<Share> shares, bool is_first, std::span<std::uint32_t> order);
 
+  /// Room for as many shares, so that planning allocates nothing.
+  void reserve(std::size_t num_shares) { numbers_.reserve(num_arrays * num_shares); }
+
  private:
+  static constexpr std::size_t num_arrays = 5;
+
   std::vector<std::int64_t> numbers_;
 };
 

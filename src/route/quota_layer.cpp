@@ -74,20 +74,27 @@ void QuotaLayer::clear(const RoutingTable& table, LayerId layer) {
   laps_.clear();
   slots_.clear();
   shares_.clear();
-  // Room for any table of as many slots, so that later ones allocate nothing.
-  const std::size_t slots = static_cast<std::size_t>(table.num_slots());
-  const std::size_t max_extra = slots - std::min(slots, experts.size());
-  const std::size_t max_entries = std::min<std::size_t>(ring_entries_per_layer + max_extra * min_lap_capacity,
-                                                        max_extra * max_lap_capacity);
-  turns_.reserve(experts.size() + 1);
-  ring_.reserve(1 + slots + max_entries);
-  lap_of_.reserve(experts.size());
-  laps_.reserve(max_extra);
-  slots_.reserve(slots);
-  shares_.reserve(slots);
-  order_.reserve(max_entries);
+  reserve(table);
   turns_.push_back(0);
   ring_.push_back(entry_of(no_slot.value(), 0));
+}
+
+void QuotaLayer::reserve(const RoutingTable& table) {
+  const auto experts = static_cast<std::size_t>(table.num_experts());
+  const auto slots = static_cast<std::size_t>(table.num_slots());
+  const std::size_t max_extra = slots - std::min(slots, experts);
+  const std::size_t max_entries = std::min<std::size_t>(ring_entries_per_layer + max_extra * min_lap_capacity,
+                                                        max_extra * max_lap_capacity);
+  turns_.reserve(experts + 1);
+  ring_.reserve(1 + slots + max_entries);
+  lap_of_.reserve(experts);
+  laps_.reserve(max_extra);
+  // Experts with several replicas have at most twice as many of them, and one is added to be looked at.
+  const std::size_t max_shares = std::min(slots, 2 * max_extra + 1);
+  slots_.reserve(max_shares);
+  shares_.reserve(max_shares);
+  order_.reserve(max_entries);
+  planner_.reserve(slots);
 }
 
 void QuotaLayer::add_expert(const RoutingTable& table, LayerId layer, ExpertId expert, Rank rank,

@@ -27,6 +27,9 @@ class QuotaLayer {
   /// in sum, each has taken exactly its number. An expert whose slots have none takes the table's shares.
   void build(const RoutingTable& table, LayerId layer, Rank rank, std::span<const std::int64_t> assignments);
 
+  /// Room for any table of as many slots, so that later ones and copies of their layers allocate nothing.
+  void reserve(const RoutingTable& table);
+
   /// As if `num_assignments` had been dispatched to the expert.
   void advance(ExpertId expert, std::int64_t num_assignments);
 

@@ -73,8 +73,8 @@ class Router::Impl {
   template <class Id>
   void run(const RoutingTable& table, LayerId layer, const IdRows<Id>& rows, const Batch& batch);
   template <class Id>
-  void run_quota(const IdRows<Id>& rows, const Batch& batch, QuotaLayer& start);
-  void advance_to(std::size_t piece, const QuotaLayer& start);
+  void run_quota(const RoutingTable& table, const IdRows<Id>& rows, const Batch& batch, QuotaLayer& start);
+  void advance_to(std::size_t piece, const QuotaLayer& start, const RoutingTable& table);
 
   std::int32_t num_experts_;
   Rank rank_;
@@ -148,8 +148,9 @@ void Router::Impl::count(const IdRows<Id>& rows, const Batch& batch) {
   });
 }
 
-void Router::Impl::advance_to(std::size_t piece, const QuotaLayer& start) {
+void Router::Impl::advance_to(std::size_t piece, const QuotaLayer& start, const RoutingTable& table) {
   QuotaLayer& quota = pieces_[piece].quota;
+  quota.reserve(table);
   quota = start;
   for (ExpertId expert : ids<ExpertId>(num_experts_)) {
     std::int64_t before = 0;
@@ -159,10 +160,11 @@ void Router::Impl::advance_to(std::size_t piece, const QuotaLayer& start) {
 }
 
 template <class Id>
-void Router::Impl::run_quota(const IdRows<Id>& rows, const Batch& batch, QuotaLayer& start) {
+void Router::Impl::run_quota(const RoutingTable& table, const IdRows<Id>& rows, const Batch& batch,
+                             QuotaLayer& start) {
   if (num_pieces_ == 1) return dispatch_quota(rows, start);
   for_each_piece(batch, [&](std::size_t piece) {
-    advance_to(piece, start);
+    advance_to(piece, start, table);
     dispatch_quota(rows_of(rows, piece), pieces_[piece].quota);
   });
   std::swap(start, pieces_[num_pieces_ - 1].quota);
@@ -183,9 +185,9 @@ void Router::Impl::run(const RoutingTable& table, LayerId layer, const IdRows<Id
                                 batch.first_token + first_row);
       });
     case DispatchMode::quota:
-      return run_quota(rows, batch, state.quota);
+      return run_quota(table, rows, batch, state.quota);
     case DispatchMode::exact_batch:
-      return run_quota(rows, batch, exact_);
+      return run_quota(table, rows, batch, exact_);
   }
 }
 

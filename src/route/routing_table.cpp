@@ -45,13 +45,12 @@ Status check_split(const Split& split, const Placement& placement) {
 /// Room for a sum of any assignments, times whole_share.
 __extension__ typedef unsigned __int128 Wide;
 
-/// round(whole_share * part / total), exactly. Long division is several times slower and hardly ever needed.
+/// Where a share ends, rounded down. Long division is several times slower and hardly ever needed.
 std::uint64_t share_of(Wide part, Wide total) {
   if (total > std::numeric_limits<std::uint32_t>::max()) {
-    return static_cast<std::uint64_t>(((part << 32) + total / 2) / total);
+    return static_cast<std::uint64_t>((part << 32) / total);
   }
-  const auto divisor = static_cast<std::uint64_t>(total);
-  return ((static_cast<std::uint64_t>(part) << 32) + divisor / 2) / divisor;
+  return (static_cast<std::uint64_t>(part) << 32) / static_cast<std::uint64_t>(total);
 }
 
 template <class T>

@@ -42,9 +42,9 @@ struct TableParts {
 /// share of each, in CSR form.
 ///
 /// A share is a whole number of parts of `whole_share`; the shares of one expert sum to it exactly. Each is
-/// within one part of the exact ratio: half a token over 2^31 tokens. Slots whose share is below half a part
-/// are left out, as are dead and vacant ones; what was theirs falls to the other slots of the expert, evenly
-/// when all of it was theirs.
+/// less than one part from the exact ratio: below half a token over 2^31 tokens. Slots left without a part
+/// are not listed, nor are dead and vacant ones; what was theirs falls to the other slots of the expert,
+/// evenly when all of it was theirs.
 ///
 /// Immutable; safe to read from any thread. Memory is O(slots + experts) per layer, never
 /// O(experts x ranks).

@@ -88,6 +88,18 @@ TEST(Nearest, NodesWithoutAReplicaMakeUpForTheOthers) {
   EXPECT_GE(counts.at(SlotId{3}), 2);
 }
 
+// What the nodes with replicas take anyway counts: their replicas differ in what is left for others.
+TEST(Nearest, NodesWithoutAReplicaGoWhereMostIsMissing) {
+  // Four nodes of eight ranks: one replica takes all of node 0, two share node 1.
+  std::vector<std::int32_t> map(32, 1);
+  map[0] = map[8] = map[12] = 0;
+  const auto counts = counts_of(nearest_by_rank(one_slot_ranks(4, map)));
+  for (const std::int32_t slot : {0, 8, 12}) {
+    EXPECT_GE(counts.at(SlotId{slot}), 10) << slot;
+    EXPECT_LE(counts.at(SlotId{slot}), 11) << slot;
+  }
+}
+
 TEST(Nearest, RanksWeighByTheTokensTheySend) {
   // One node, replicas on ranks 0 and 1. Rank 2 sends as much as 3 to 7 together.
   const std::vector<std::int64_t> loads{10, 10, 50, 10, 10, 10, 10, 10};

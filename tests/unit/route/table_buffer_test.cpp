@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <trimtab/core/checksum.hpp>
 #include <trimtab/route/router.hpp>
 #include <trimtab/route/table_buffer.hpp>
 
@@ -223,6 +224,31 @@ TEST_F(TableBufferTest, ATornTableIsFound) {
   const auto read = read_table_buffer(bytes, topology());
   ASSERT_FALSE(read);
   EXPECT_EQ(read.error().message, "table buffer: it is being written (sequence 5)");
+}
+
+// Damage under a checksum that fits: what it leads to must be seen all the same.
+TEST_F(TableBufferTest, PlacesBeyondTheArraysAreRefused) {
+  const RoutingTable table = random_table(7, {Epoch{1}, 0});
+  const auto bytes = memory_.bytes();
+  const auto* first = reinterpret_cast<std::uint32_t*>(bytes.data() + table_buffer_layout(capacity).first);
+  for (const std::uint32_t wild : {25U, 37U, 1U << 30, 0xffffffffU}) {
+    for (const std::size_t entry : {std::size_t{1}, std::size_t{4}, std::size_t{10}}) {
+      buffer_ = TableBuffer::make(bytes, capacity).value();
+      ASSERT_TRUE(buffer_.publish_at_boundary(table));
+      ASSERT_LT(first[entry], 25U);
+      std::memcpy(const_cast<std::uint32_t*>(first) + entry, &wild, sizeof(wild));
+      TableBufferHead head;
+      std::memcpy(&head, bytes.data(), sizeof(head));
+      constexpr std::size_t named = offsetof(TableBufferHead, format);
+      head.checksum =
+          checksum_of(bytes.subspan(sizeof(head)),
+                      checksum_of(bytes.subspan(named, offsetof(TableBufferHead, checksum) - named)));
+      std::memcpy(bytes.data(), &head, sizeof(head));
+      const auto read = read_table_buffer(bytes, topology());
+      ASSERT_FALSE(read);
+      EXPECT_NE(read.error().message.find("are not within"), std::string::npos) << read.error().message;
+    }
+  }
 }
 
 TEST_F(TableBufferTest, SlotsThatTheServiceDoesNotHaveAreRefused) {
