@@ -26,27 +26,61 @@ Status mismatch(const Move& move, std::uint64_t expected, std::uint64_t found, s
 
 }  // namespace
 
+/// Relays come last on both sides, so that the i-th send to a peer still meets its i-th receive although a
+/// relay waits for what it passes on.
 StageRun::StageRun(const Context& context, const Step& step, std::span<std::byte> staging)
     : context_(context) {
   const Rank me = context.channel.rank();
-  for (const Move& move : step.moves) {
-    const bool sends = move.kind == MoveKind::transfer && context.topology.rank_of(move.source) == me;
-    if (sends) outgoing_.push_back(std::make_unique<Outgoing>(Outgoing{.move = move}));
-    if (context.topology.rank_of(move.destination) != me) continue;
-    const std::size_t bytes = context.store.bundle_bytes(move.layer);
-    TRIMTAB_ASSERT(staged_bytes(bytes) <= staging.size());
-    incoming_.push_back(std::make_unique<Incoming>(Incoming{.move = move, .staged = staging.first(bytes)}));
-    staging = staging.subspan(staged_bytes(bytes));
-    if (move.kind != MoveKind::local_copy) ++slots_moved_;
+  for (const bool relays : {false, true}) {
+    for (const Move& move : step.moves) {
+      if ((move.kind == MoveKind::relay) != relays) continue;
+      if (context.topology.rank_of(move.destination) == me) add_incoming(move, staging);
+      if (is_remote(move.kind) && context.topology.rank_of(move.source) == me) add_outgoing(move);
+    }
   }
+  link_displaced();
   num_open_ = outgoing_.size() + incoming_.size();
+}
+
+void StageRun::add_outgoing(const Move& move) {
+  const Incoming* relayed = move.kind == MoveKind::relay ? &arrival_at(move.layer, move.source) : nullptr;
+  outgoing_.push_back(std::make_unique<Outgoing>(Outgoing{.move = move, .relayed = relayed}));
+}
+
+void StageRun::add_incoming(const Move& move, std::span<std::byte>& staging) {
+  const std::size_t bytes = context_.store.bundle_bytes(move.layer);
+  const std::size_t need = move.kind == MoveKind::displaced ? 0 : staged_bytes(bytes);
+  TRIMTAB_ASSERT(need <= staging.size());
+  incoming_.push_back(
+      std::make_unique<Incoming>(Incoming{.move = move, .staged = staging.first(need == 0 ? 0 : bytes)}));
+  staging = staging.subspan(need);
+  if (is_remote(move.kind) || move.kind == MoveKind::reuse) ++slots_moved_;
+}
+
+/// A displaced bundle is exchanged after the one that takes its place, out of the same piece of staging.
+void StageRun::link_displaced() {
+  std::ranges::stable_partition(incoming_,
+                                [](const auto& item) { return item->move.kind != MoveKind::displaced; });
+  for (const auto& item : incoming_) {
+    if (item->move.kind == MoveKind::displaced)
+      item->staged = arrival_at(item->move.layer, item->move.source).staged;
+  }
+}
+
+const StageRun::Incoming& StageRun::arrival_at(LayerId layer, SlotId destination) const {
+  const auto found = std::ranges::find_if(incoming_, [&](const auto& item) {
+    return item->move.layer == layer && item->move.destination == destination;
+  });
+  TRIMTAB_ASSERT(found != incoming_.end());
+  return **found;
 }
 
 std::size_t StageRun::staging_need(const Step& step, const Topology& topology, Rank rank,
                                    const ExpertStore& store) {
   std::size_t need = 0;
   for (const Move& move : step.moves) {
-    if (topology.rank_of(move.destination) == rank) need += staged_bytes(store.bundle_bytes(move.layer));
+    const bool is_staged = topology.rank_of(move.destination) == rank && move.kind != MoveKind::displaced;
+    if (is_staged) need += staged_bytes(store.bundle_bytes(move.layer));
   }
   return need;
 }
@@ -81,7 +115,7 @@ Result<bool> StageRun::visit_items(const Clock& clock, Clock::time_point until) 
 }
 
 Result<bool> StageRun::advance(Outgoing& item) {
-  if (item.state == ItemState::waiting) return post(item);
+  if (item.state == ItemState::waiting) return can_post(item) ? post(item) : false;
   Result<Progress> progress = context_.channel.poll(item.ticket, nanoseconds(0));
   if (!progress) return failure(std::move(progress));
   if (*progress == Progress::pending) return false;
@@ -94,25 +128,57 @@ Result<bool> StageRun::advance(Incoming& item) {
   if (item.state == ItemState::posted) return finish_receive(item);
   switch (item.move.kind) {
     case MoveKind::transfer:
+    case MoveKind::relay:
       return post_receive(item);
     case MoveKind::local_copy:
       return copy_local(item);
     case MoveKind::reuse:
       return reuse_staged(item);
+    case MoveKind::displaced:
+      return expect_displaced(item);
   }
   return false;
 }
 
-/// The checksum travels ahead of the tensors; all are read from the live slot, which nobody writes before the
-/// commit.
+/// A relay waits for its bundle, and for those before it that go to the same rank.
+bool StageRun::can_post(const Outgoing& item) const {
+  if (item.relayed == nullptr) return true;
+  if (item.relayed->state != ItemState::done) return false;
+  const Topology& topology = context_.topology;
+  for (const auto& other : outgoing_) {
+    if (other.get() == &item) return true;
+    const bool same_peer =
+        topology.rank_of(other->move.destination) == topology.rank_of(item.move.destination);
+    if (same_peer && other->state == ItemState::waiting) return false;
+  }
+  return true;
+}
+
+/// The tensors of a live slot, which nobody writes before the commit, or of the bundle in staging.
+std::vector<std::span<const std::byte>> StageRun::payload_of(const Outgoing& item) const {
+  std::vector<std::span<const std::byte>> payload;
+  std::span<const std::byte> rest = item.relayed != nullptr ? item.relayed->staged : std::span<std::byte>{};
+  const std::span<const TensorSpec> tensors = context_.store.tensors(item.move.layer);
+  for (std::size_t t = 0; t < tensors.size(); ++t) {
+    if (item.relayed == nullptr) {
+      payload.push_back(context_.store.tensor_slot(item.move.layer, t, item.move.source));
+    } else {
+      payload.push_back(rest.first(tensors[t].slot_bytes));
+      rest = rest.subspan(tensors[t].slot_bytes);
+    }
+  }
+  return payload;
+}
+
+/// The checksum travels ahead of the tensors. A relay passes on the one that was taken at the first source.
 Result<bool> StageRun::post(Outgoing& item) {
   const Move& move = item.move;
   const Rank peer = context_.topology.rank_of(move.destination);
-  item.checksum = context_.store.checksum(move.layer, move.source, move.expert);
+  item.checksum = item.relayed != nullptr ? item.relayed->checksum
+                                          : context_.store.checksum(move.layer, move.source, move.expert);
   std::vector<Leg> legs{send_leg(peer, context_.tag, std::as_bytes(std::span(&item.checksum, 1)))};
-  for (std::size_t t = 0; t < context_.store.tensors(move.layer).size(); ++t) {
-    legs.push_back(send_leg(peer, context_.tag, context_.store.tensor_slot(move.layer, t, move.source)));
-  }
+  for (const std::span<const std::byte> tensor : payload_of(item))
+    legs.push_back(send_leg(peer, context_.tag, tensor));
   Result<Ticket> ticket = context_.channel.post(legs);
   if (!ticket) return failure(std::move(ticket));
   item.ticket = *ticket;
@@ -157,16 +223,21 @@ Result<bool> StageRun::copy_local(Incoming& item) {
 }
 
 Result<bool> StageRun::reuse_staged(Incoming& item) {
-  const auto origin = std::ranges::find_if(incoming_, [&](const auto& other) {
-    return other->move.layer == item.move.layer && other->move.destination == item.move.source;
-  });
-  TRIMTAB_ASSERT(origin != incoming_.end());
-  if ((*origin)->state != ItemState::done) return false;
-  std::memcpy(item.staged.data(), (*origin)->staged.data(), item.staged.size());
-  item.checksum = (*origin)->checksum;
+  const Incoming& origin = arrival_at(item.move.layer, item.move.source);
+  if (origin.state != ItemState::done) return false;
+  std::memcpy(item.staged.data(), origin.staged.data(), item.staged.size());
+  item.checksum = origin.checksum;
   close_item(item.state);
   bytes_copied_ += item.staged.size();
   if (Status verified = verify(item); !verified) return failure(std::move(verified));
+  return true;
+}
+
+/// Its bytes stay in the slot until the exchange; what they must be is known now.
+Result<bool> StageRun::expect_displaced(Incoming& item) {
+  item.checksum = context_.store.checksum(item.move.layer, item.move.source, item.move.expert);
+  bytes_copied_ += item.staged.size();
+  close_item(item.state);
   return true;
 }
 

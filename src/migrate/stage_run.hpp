@@ -15,8 +15,8 @@
 namespace trimtab {
 
 /// One rank's part of one step, up to the vote and through the commit: reads sources from live slots, sends,
-/// receives into staging, copies local moves into staging, verifies checksums; later exchanges staging and
-/// slots.
+/// receives into staging, passes on what others of the node need too, copies local moves into staging,
+/// verifies checksums; later exchanges staging and slots.
 ///
 /// Until `exchange` nothing but staging is written. Not thread-safe. Borrows everything; staging, step and
 /// store must outlive every posted receive (`is_quiet`).
@@ -29,10 +29,11 @@ class StageRun {
     Tag tag;  ///< Names (view, attempt): payloads of another attempt never meet this one's receives.
   };
 
-  /// `staging` must hold all bundles that come to this rank, each rounded up by staged_bytes.
+  /// `staging` must hold staging_need bytes.
   StageRun(const Context& context, const Step& step, std::span<std::byte> staging);
 
-  /// Bytes of staging that `step` needs on `rank`.
+  /// Bytes of staging that `step` needs on `rank`: each bundle that comes to it rounded up by staged_bytes,
+  /// but for displaced ones.
   [[nodiscard]] static std::size_t staging_need(const Step& step, const Topology& topology, Rank rank,
                                                 const ExpertStore& store);
 
@@ -64,28 +65,38 @@ class StageRun {
 
  private:
   enum class ItemState : std::uint8_t { waiting, posted, done };
+  struct Incoming;
   struct Outgoing {
     Move move;
+    const Incoming* relayed = nullptr;  ///< What is passed on once it has arrived; null: a live slot is sent.
     std::uint64_t checksum = 0;
     Ticket ticket{};
     ItemState state = ItemState::waiting;
   };
   struct Incoming {
     Move move;
-    std::span<std::byte> staged;
+    std::span<std::byte> staged;  ///< Of a displaced one: where the exchange of its source leaves it.
     std::uint64_t checksum = 0;
     Ticket ticket{};
     ItemState state = ItemState::waiting;
   };
 
   Result<bool> visit_items(const Clock& clock, Clock::time_point until);
+  void add_outgoing(const Move& move);
+  void add_incoming(const Move& move, std::span<std::byte>& staging);
+  void link_displaced();
+  [[nodiscard]] const Incoming& arrival_at(LayerId layer, SlotId destination) const;
+
   Result<bool> advance(Outgoing& item);
   Result<bool> advance(Incoming& item);
+  [[nodiscard]] bool can_post(const Outgoing& item) const;
+  [[nodiscard]] std::vector<std::span<const std::byte>> payload_of(const Outgoing& item) const;
   Result<bool> post(Outgoing& item);
   Result<bool> post_receive(Incoming& item);
   Result<bool> finish_receive(Incoming& item);
   Result<bool> copy_local(Incoming& item);
   Result<bool> reuse_staged(Incoming& item);
+  Result<bool> expect_displaced(Incoming& item);
   Status verify(Incoming& item);
   void close_item(ItemState& state) noexcept;
 
