@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Programs run by engines over real bytes: what build_program promises of kinds, order and staging must hold
+// for the engine that executes it.
+#include "migrate/staging.hpp"
+#include "support/cluster.hpp"
+#include "support/placements.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace trimtab::test {
+namespace {
+
+constexpr std::size_t one_bundle = 192;  // Of GuardedWeights.
+static_assert(staged_bytes(one_bundle) == one_bundle);
+
+EngineOptions options(std::size_t budget) {
+  EngineOptions options;
+  options.staging_budget_bytes = budget;
+  options.deadline = std::chrono::seconds(5);
+  options.verify_sample = 100;
+  return options;
+}
+
+std::size_t count(const Program& program, MoveKind kind) {
+  std::size_t sum = 0;
+  for (const Step& step : program.steps) {
+    sum += static_cast<std::size_t>(
+        std::ranges::count_if(step.moves, [&](const Move& move) { return move.kind == kind; }));
+  }
+  return sum;
+}
+
+/// Runs the program and compares every byte; returns it.
+Program run(const Topology& topology, const Placement& from, const Placement& to, std::size_t budget) {
+  Cluster cluster(topology, from, options(budget));
+  Program program = cluster.make_program(to);
+  cluster.begin(to);
+  EXPECT_TRUE(cluster.run_until_idle({}, 100'000));
+  EXPECT_EQ(cluster.find_difference(to), "");
+  std::uint64_t received = 0;
+  std::uint64_t copied = 0;
+  for (std::size_t r = 0; r < cluster.num_ranks(); ++r) {
+    EXPECT_EQ(cluster.engine(r).counters().steps_rolled_back, 0U);
+    EXPECT_EQ(cluster.engine(r).placement(), to);
+    received += cluster.engine(r).counters().bytes_moved;
+    copied += cluster.engine(r).counters().bytes_copied;
+  }
+  EXPECT_EQ(received, program.cost.bytes_moved_bound);
+  EXPECT_EQ(copied, program.cost.bytes_copied);
+  return program;
+}
+
+TEST(ProgramRun, RelaysInsideANode) {
+  // Both experts of the first node come to every rank of the second, which relays them crosswise.
+  const Program program =
+      run(uniform(8, 2, 16), one_layer(4, {0, 1, 0, 1, 0, 1, 0, 1, 2, 3, 2, 3, 2, 3, 2, 3}),
+          one_layer(4, {2, 1, 2, 1, 3, 1, 0, 3, 2, 0, 0, 3, 0, 1, 1, 0}), 1 << 20);
+  EXPECT_GT(count(program, MoveKind::relay), 3U);
+}
+
+TEST(ProgramRun, ExchangesInPlaceWithOneBundleOfStaging) {
+  const Program program = run(uniform(2, 1, 8), one_layer(8, {0, 1, 2, 3, 4, 5, 6, 7}),
+                              one_layer(8, {7, 6, 5, 4, 0, 1, 2, 3}), one_bundle);
+  EXPECT_GT(count(program, MoveKind::displaced), 0U);
+}
+
+TEST(ProgramRun, LeadsFromAnyPlacementToAnyOtherWithinTheBudget) {
+  std::size_t relays = 0;
+  std::size_t exchanges = 0;
+  for (std::uint64_t seed = 0; seed < 60; ++seed) {
+    const auto ranks = static_cast<std::int32_t>(1 + seed % 7);
+    const auto nodes = std::min(ranks, static_cast<std::int32_t>(1 + seed % 3));
+    const auto experts = static_cast<std::int32_t>(2 + seed % 9);
+    const std::int32_t slots = experts + static_cast<std::int32_t>(seed % 8);
+    const Program program =
+        run(uniform(ranks, nodes, slots), random_placement(2, slots, experts, 2 * seed),
+            random_placement(2, slots, experts, 2 * seed + 1), one_bundle * (1 + seed % 4));
+    relays += count(program, MoveKind::relay);
+    exchanges += count(program, MoveKind::displaced);
+  }
+  EXPECT_GT(relays, 0U);
+  EXPECT_GT(exchanges, 0U);
+}
+
+}  // namespace
+}  // namespace trimtab::test
