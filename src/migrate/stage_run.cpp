@@ -59,8 +59,8 @@ void StageRun::add_incoming(const Move& move, std::span<std::byte>& staging) {
 
 /// A displaced bundle is exchanged after the one that takes its place, out of the same piece of staging.
 void StageRun::link_displaced() {
-  std::ranges::stable_partition(incoming_,
-                                [](const auto& item) { return item->move.kind != MoveKind::displaced; });
+  std::stable_partition(incoming_.begin(), incoming_.end(),
+                        [](const auto& item) { return item->move.kind != MoveKind::displaced; });
   for (const auto& item : incoming_) {
     if (item->move.kind == MoveKind::displaced)
       item->staged = arrival_at(item->move.layer, item->move.source).staged;

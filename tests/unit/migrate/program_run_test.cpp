@@ -4,6 +4,7 @@
 // for the engine that executes it.
 #include "migrate/staging.hpp"
 #include "support/cluster.hpp"
+#include "support/faulty_transport.hpp"
 #include "support/placements.hpp"
 
 #include <gtest/gtest.h>
@@ -66,6 +67,37 @@ TEST(ProgramRun, ExchangesInPlaceWithOneBundleOfStaging) {
                               one_layer(8, {7, 6, 5, 4, 0, 1, 2, 3}), one_bundle);
   EXPECT_GT(count(program, MoveKind::displaced), 0U);
 }
+
+/// Strikes the bundles that each rank sends, one after another; each time every rank must be as before.
+void strike_each_leg(FaultAction action) {
+  const Topology topology = uniform(4, 2, 12);
+  const Placement from = one_layer(5, {0, 1, 2, 3, 4, 4, 4, 4, 4, 4, 4, 4});
+  const Placement to = one_layer(5, {1, 0, 2, 3, 4, 4, 2, 3, 4, 2, 3, 4});
+  std::size_t num_rolled_back = 0;
+  for (std::size_t rank = 0; rank < 4; ++rank) {
+    for (std::uint64_t occurrence = 0;; ++occurrence) {
+      std::shared_ptr<FaultScript> script;
+      const auto wrap = [&](Rank at, std::unique_ptr<Transport> inner) -> std::unique_ptr<Transport> {
+        if (at.index() != rank) return inner;
+        const LegMatcher w13{.side = Side::send, .size_bytes = 96};  // One leg of each bundle.
+        script = std::make_shared<FaultScript>(std::vector<Fault>{{w13, action, occurrence}});
+        return std::make_unique<FaultyTransport>(std::move(inner), script);
+      };
+      Cluster cluster(topology, from, options(2 * one_bundle), wrap);
+      cluster.begin(to);
+      ASSERT_TRUE(cluster.run_until_idle(std::chrono::milliseconds(100), 10'000));
+      if (script->num_struck() == 0) break;
+      ++num_rolled_back;
+      EXPECT_EQ(cluster.find_difference(from), "") << "rank " << rank << ", bundle " << occurrence;
+      for (std::size_t r = 0; r < 4; ++r) EXPECT_EQ(cluster.engine(r).counters().steps_rolled_back, 1U);
+    }
+  }
+  EXPECT_EQ(num_rolled_back, 4U);  // Two bundles cross, two are relayed.
+}
+
+TEST(ProgramRun, RollsBackWhateverPayloadIsDamaged) { strike_each_leg(FaultAction::corrupt); }
+
+TEST(ProgramRun, RollsBackWhateverPayloadIsLost) { strike_each_leg(FaultAction::drop); }
 
 TEST(ProgramRun, LeadsFromAnyPlacementToAnyOtherWithinTheBudget) {
   std::size_t relays = 0;
