@@ -75,6 +75,26 @@ step 1 of 1, to epoch 8: transfers 1, relays 1, copies 0, reuses 0, exchanges 1,
 )");
 }
 
+TEST(ExplainProgram, PutsTheMovesOfARoundTogether) {
+  const Placement from = one_layer(6, {0, 1, 2, 3, 4, 5});
+  const Placement to = one_layer(6, {2, 4, 0, 3, 1, 5});  // Rank 0 receives twice and sends twice.
+  const Topology topology = uniform(3, 1, 6);
+  const std::vector<std::size_t> bytes{100};
+  const ProgramInput input{Epoch{7}, from, to, topology, bytes, 256};
+  const auto program = build_program(input);
+  ASSERT_TRUE(program);
+  const std::string text = explain(*program, input);
+  EXPECT_NE(text.find(R"(  round 0
+    layer 0, expert 4: rank 2 slot 4 -> rank 0 slot 1 (transfer)
+    layer 0, expert 0: rank 0 slot 0 -> rank 1 slot 2 (transfer)
+  round 1
+    layer 0, expert 2: rank 1 slot 2 -> rank 0 slot 0 (transfer)
+    layer 0, expert 1: rank 0 slot 1 -> rank 2 slot 4 (transfer)
+)"),
+            std::string::npos)
+      << text;
+}
+
 TEST(ExplainProgram, OfNothingIsShort) {
   const Placement same = one_layer(2, {0, 1});
   const Topology topology = uniform(2, 1, 2);

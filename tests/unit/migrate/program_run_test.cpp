@@ -68,6 +68,45 @@ TEST(ProgramRun, ExchangesInPlaceWithOneBundleOfStaging) {
   EXPECT_GT(count(program, MoveKind::displaced), 0U);
 }
 
+TEST(ProgramRun, ExchangesBesideOtherMovesOfTheRank) {
+  // Slots 0 and 4 change sides; the other six form a cycle that visits each rank three times.
+  const Program program = run(uniform(2, 1, 8), one_layer(8, {0, 1, 2, 3, 4, 5, 6, 7}),
+                              one_layer(8, {4, 7, 5, 6, 0, 1, 2, 3}), 2 * one_bundle);
+  EXPECT_EQ(count(program, MoveKind::displaced), 1U);
+  EXPECT_EQ(program.steps.front().moves.size(), 4U);
+}
+
+TEST(ProgramRun, RelaysInOrderAlthoughBundlesArriveInAnother) {
+  // Rank 2 relays experts 0 and 4 to rank 3; 0, the first of them, is held up on its way from rank 0.
+  const Topology topology = uniform(4, 2, 16);
+  const Placement from = one_layer(8, {0, 1, 2, 3, 4, 5, 6, 6, 7, 7, 7, 7, 7, 7, 7, 7});
+  const Placement to = one_layer(8, {0, 1, 2, 3, 4, 5, 6, 6, 0, 1, 4, 7, 0, 1, 4, 7});
+  std::vector<Fault> faults;
+  for (const auto& [size, count] :
+       {std::pair(8U, 3U), std::pair(16U, 2U), std::pair(48U, 1U), std::pair(96U, 1U)}) {
+    const LegMatcher leg{.side = Side::send, .peer = Rank{2}, .size_bytes = size};
+    for (std::uint64_t i = 0; i < count; ++i) faults.push_back({leg, FaultAction::delay, i});
+  }
+  const auto script = std::make_shared<FaultScript>(faults);
+  const auto wrap = [&](Rank at, std::unique_ptr<Transport> inner) -> std::unique_ptr<Transport> {
+    if (at != Rank{0}) return inner;
+    return std::make_unique<FaultyTransport>(std::move(inner), script);
+  };
+  Cluster cluster(topology, from, options(3 * one_bundle), wrap);
+  const Program program = cluster.make_program(to);
+  EXPECT_EQ(std::ranges::count_if(program.steps[0].moves,
+                                  [](const Move& move) {
+                                    return move.kind == MoveKind::relay && move.destination >= SlotId{12};
+                                  }),
+            2);
+  cluster.begin(to);
+  for (int i = 0; i < 50; ++i) cluster.tick();
+  EXPECT_EQ(script->num_struck(), faults.size());
+  script->release_delayed();
+  ASSERT_TRUE(cluster.run_until_idle());
+  EXPECT_EQ(cluster.find_difference(to), "");
+}
+
 /// Strikes the bundles that each rank sends, one after another; each time every rank must be as before.
 void strike_each_leg(FaultAction action) {
   const Topology topology = uniform(4, 2, 12);

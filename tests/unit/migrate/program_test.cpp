@@ -169,6 +169,15 @@ TEST(Program, CutsACycleThatVisitsARankTooOftenByAnExchangeInsideIt) {
   EXPECT_EQ(program->staging_bytes, staged_bytes(bundle));
 }
 
+TEST(Program, CutsACycleIntoPiecesThatAStepCanJustTake) {
+  // One cycle through all eight slots, four on each rank; two bundles of staging.
+  const auto program = build(one_layer(8, {0, 1, 2, 3, 4, 5, 6, 7}), one_layer(8, {7, 4, 5, 6, 0, 1, 2, 3}),
+                             uniform(2, 1, 8), 256);
+  ASSERT_TRUE(program) << program.error().message;
+  EXPECT_EQ(program->cost.exchanges_forced, 1);
+  EXPECT_EQ(program->steps.size(), 3U);
+}
+
 TEST(Program, RotatesTheSlotsOfASingleRankThroughOneBundle) {
   const auto program =
       build(one_layer(5, {0, 1, 2, 3, 4}), one_layer(5, {4, 0, 1, 2, 3}), uniform(1, 1, 5), 128);
