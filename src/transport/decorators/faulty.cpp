@@ -145,7 +145,7 @@ void FaultyTransport::release() {
 
 Result<Progress> FaultyTransport::poll(Ticket ticket, std::chrono::nanoseconds budget) {
   release();
-  return tickets_->poll(ticket, budget);
+  return tickets_->poll(ticket, clock_ == nullptr ? budget : tickets_->until_due(clock_->now(), budget));
 }
 
 void FaultyTransport::cancel(Ticket ticket) noexcept { tickets_->cancel(ticket); }

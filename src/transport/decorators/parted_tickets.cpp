@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/decorators/parted_tickets.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace trimtab {
@@ -49,6 +50,17 @@ Result<Progress> PartedTickets::poll(Posted& posted, std::chrono::nanoseconds bu
     posted.inner.pop_back();
   }
   return posted.held.empty() ? Progress::done : Progress::pending;
+}
+
+std::chrono::nanoseconds PartedTickets::until_due(Clock::time_point now,
+                                                  std::chrono::nanoseconds budget) const noexcept {
+  for (const auto& [ticket, posted] : tickets_) {
+    for (const HeldLeg& held : posted.held) {
+      if (held.due <= now) return std::chrono::nanoseconds(0);
+      if (held.due != Clock::time_point::max()) budget = std::min(budget, held.due - now);
+    }
+  }
+  return budget;
 }
 
 void PartedTickets::cancel(Ticket ticket) noexcept {

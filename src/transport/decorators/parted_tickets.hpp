@@ -44,6 +44,9 @@ class PartedTickets {
   }
 
   Result<Progress> poll(Ticket ticket, std::chrono::nanoseconds budget);
+  /// `budget`, but no longer than until the first held leg is due: nobody hands it on while `poll` waits.
+  [[nodiscard]] std::chrono::nanoseconds until_due(Clock::time_point now,
+                                                   std::chrono::nanoseconds budget) const noexcept;
   void cancel(Ticket ticket) noexcept;
   void cancel_all() noexcept;
 

@@ -52,7 +52,7 @@ void ThrottledTransport::release() {
 
 Result<Progress> ThrottledTransport::poll(Ticket ticket, std::chrono::nanoseconds budget) {
   release();
-  return tickets_->poll(ticket, budget);
+  return tickets_->poll(ticket, tickets_->until_due(clock_.now(), budget));
 }
 
 void ThrottledTransport::cancel(Ticket ticket) noexcept { tickets_->cancel(ticket); }

@@ -89,6 +89,20 @@ TEST_F(Throttled, ReceivesAreNotHeldUp) {
   EXPECT_EQ(memory, ten_);
 }
 
+TEST_F(Throttled, PollDoesNotWaitBeyondTheTimeOfAWithheldSend) {
+  // Rank 1 answers only what it got: a poll that waited for the answer would wait for ever.
+  const SteadyClock clock;
+  auto ends = std::move(*make_inproc_transports(2));
+  ThrottledTransport throttled(std::move(ends[0]), 10'000.0, clock);
+  Bytes answer(10);
+  const Leg legs[] = {send_leg(Rank{1}, Tag{1}, ten_), receive_leg(Rank{1}, Tag{1}, answer)};
+  const Ticket ticket = *throttled.post(legs);
+  const auto begun = clock.now();
+  EXPECT_EQ(*throttled.poll(ticket, std::chrono::minutes(10)), Progress::pending);
+  EXPECT_LT(clock.now() - begun, std::chrono::minutes(1));
+  throttled.close();
+}
+
 TEST_F(Throttled, SaysAtOnceWhatIsWrongWithASend) {
   const Leg nowhere = send_leg(Rank{7}, Tag{1}, ten_);
   EXPECT_EQ(throttled_->post({&nowhere, 1}).error().code, Errc::invalid_argument);
