@@ -3,6 +3,7 @@
 #include "app/commands.hpp"
 #include "app/console.hpp"
 #include "app/outputs.hpp"
+#include "app/placement_input.hpp"
 #include "io/input_kind.hpp"
 #include "io/load_file.hpp"
 #include "io/placement_file.hpp"
@@ -42,23 +43,7 @@ Result<Placement> read_or_make_placement(const InspectArguments& args, const Loa
     const std::int32_t slots = args.cluster.num_slots().value_or(loads.num_experts());
     return Placement::identity(loads.num_layers(), slots, loads.num_experts());
   }
-  Result<JsonText> text = JsonText::read(args.placement);
-  if (!text) return failure(std::move(text));
-  Result<Placement> placement = parse_placement(*text, loads.num_experts());
-  if (placement && placement->num_layers() != loads.num_layers()) {
-    return failure(Errc::invalid_argument,
-                   fmt::format("{}: {} layers, but {} has {}", args.placement, placement->num_layers(),
-                               args.input, loads.num_layers()));
-  }
-  return placement;
-}
-
-Topology topology_for(const InspectArguments& args, const Placement& placement) {
-  const std::int32_t slots = args.cluster.num_slots().value_or(placement.num_slots());
-  if (slots != placement.num_slots()) {
-    usage_error("--slots", fmt::format("{} slots, but the placement has {}", slots, placement.num_slots()));
-  }
-  return args.cluster.make_topology(slots);
+  return read_placement_for(args.placement, loads, args.input);
 }
 
 std::string headline(const InspectArguments& args, const LoadFile& file, const LoadReport& report) {
@@ -77,7 +62,7 @@ Outcome inspect_loads_file(const InspectArguments& args, const JsonText& text) {
   if (args.cluster.ranks) {
     Result<Placement> placement = read_or_make_placement(args, file->loads);
     if (!placement) return failure(std::move(placement));
-    const Topology topology = topology_for(args, *placement);
+    const Topology topology = make_topology_for(args.cluster, *placement);
     report = inspect_loads(file->loads, file->num_steps, Spread{*placement, topology});
   } else {
     report = inspect_loads(file->loads, file->num_steps, std::nullopt);
@@ -95,7 +80,7 @@ Outcome inspect_placement_file(const InspectArguments& args, const JsonText& tex
   Result<Placement> placement = parse_placement(text);
   if (!placement) return failure(std::move(placement));
   std::optional<Topology> topology;
-  if (args.cluster.ranks) topology = topology_for(args, *placement);
+  if (args.cluster.ranks) topology = make_topology_for(args.cluster, *placement);
   const auto layers = inspect_placement(*placement, topology ? &*topology : nullptr);
   const std::string head =
       fmt::format("{}: {} layers, {} slots, {} experts\n", args.input, placement->num_layers(),

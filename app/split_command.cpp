@@ -4,9 +4,9 @@
 #include "app/console.hpp"
 #include "app/layer_range.hpp"
 #include "app/outputs.hpp"
+#include "app/placement_input.hpp"
 #include "app/tbb_executor.hpp"
 #include "io/load_file.hpp"
-#include "io/placement_file.hpp"
 #include "report/split_report.hpp"
 
 #include <trimtab/core/noise_floor.hpp>
@@ -57,26 +57,6 @@ Result<LoadMatrix> read_loads(const SplitArguments& args) {
   if (!file) return failure(std::move(file));
   if (args.layers.empty()) return std::move(file->loads);
   return only_layers(file->loads, checked_range(args.layers, file->loads.num_layers()));
-}
-
-Result<Placement> read_placement(const SplitArguments& args, const LoadMatrix& loads) {
-  Result<JsonText> text = JsonText::read(args.placement);
-  if (!text) return failure(std::move(text));
-  Result<Placement> placement = parse_placement(*text, loads.num_experts());
-  if (placement && placement->num_layers() != loads.num_layers()) {
-    return failure(Errc::invalid_argument,
-                   fmt::format("{}: {} layers, but {} has {}", args.placement, placement->num_layers(),
-                               args.loads, loads.num_layers()));
-  }
-  return placement;
-}
-
-Topology topology_for(const SplitArguments& args, const Placement& placement) {
-  const std::int32_t slots = args.cluster.num_slots().value_or(placement.num_slots());
-  if (slots != placement.num_slots()) {
-    usage_error("--slots", fmt::format("{} slots, but the placement has {}", slots, placement.num_slots()));
-  }
-  return args.cluster.make_topology(slots);
 }
 
 /// Of one solution for each layer that carries load, by solvers that have seen no loads yet.
@@ -133,9 +113,10 @@ Outcome run_split(const SplitArguments& args) {
   check_usage(args);
   const Result<LoadMatrix> loads = read_loads(args);
   if (!loads) return tl::unexpected(loads.error());
-  const Result<Placement> placement = read_placement(args, *loads);
+  const Result<Placement> placement = read_placement_for(args.placement, *loads, args.loads);
   if (!placement) return tl::unexpected(placement.error());
-  const Result<SplitReport> report = make_report(args, *loads, *placement, topology_for(args, *placement));
+  const Result<SplitReport> report =
+      make_report(args, *loads, *placement, make_topology_for(args.cluster, *placement));
   if (!report) return tl::unexpected(report.error());
   Outputs outputs;
   if (Status s = outputs.add(args.json, split_document(*report, args.top, args.with_shares)); !s) {

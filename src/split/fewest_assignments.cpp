@@ -3,6 +3,8 @@
 
 #include "split/fewest_assignments.hpp"
 
+#include "split/max_pressure.hpp"
+
 #include <algorithm>
 
 namespace trimtab {
@@ -29,16 +31,6 @@ std::int32_t give_up_smallest(std::span<const std::int64_t> assignments, const T
     ++count;
   }
   return count;
-}
-
-double max_pressure(std::span<const std::int64_t> assignments, const Topology& topology) {
-  double most = 0.0;
-  for (Rank rank : ids<Rank>(topology.num_ranks())) {
-    std::int64_t load = 0;
-    for (SlotId slot : topology.slots_of(rank)) load += assignments[slot.index()];
-    most = std::max(most, static_cast<double>(load) / topology.rank(rank).speed);
-  }
-  return most;
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <trimtab/split/nearby_split.hpp>
 #include <trimtab/split/split_solver.hpp>
 
+#include "split/max_pressure.hpp"
 #include "split/min_cost_flow.hpp"
 #include "split/share_network.hpp"
 
@@ -198,16 +199,6 @@ Status check_costs(double slack, const LeavingCosts& costs) {
   return failure(Errc::invalid_argument,
                  fmt::format("costs {} of leaving a rank and {} of leaving a node: must be 0 to {}",
                              costs.rank, costs.node, most));
-}
-
-double max_pressure(std::span<const std::int64_t> assignments, const Topology& topology) {
-  double most = 0.0;
-  for (Rank rank : ids<Rank>(topology.num_ranks())) {
-    std::int64_t load = 0;
-    for (SlotId slot : topology.slots_of(rank)) load += assignments[slot.index()];
-    most = std::max(most, static_cast<double>(load) / topology.rank(rank).speed);
-  }
-  return most;
 }
 
 }  // namespace

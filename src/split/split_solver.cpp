@@ -81,14 +81,14 @@ void scale(std::span<const double> loads, std::vector<std::int64_t>& whole) {
   const double second =
       std::ldexp(1.0, std::max(0, 52 - exponent - 1000));  // the factor of tiny loads is no double
   for (std::size_t e = 0; e < loads.size(); ++e) {
-    whole[e] = static_cast<std::int64_t>(loads[e] * factor * second + 0.5);
+    whole[e] = static_cast<std::int64_t>(loads[e] * factor * second);
   }
 }
 
 }  // namespace
 
 struct SplitSolver::State {
-  State(ShareNetwork made, std::int32_t num_experts, std::size_t num_slots_);
+  State(ShareNetwork made, std::int32_t num_experts, std::size_t slots);
 
   void set_fixed(std::span<const std::int64_t> loads);
   void start_evenly(SharedId shared, std::int64_t load);
@@ -116,9 +116,9 @@ struct SplitSolver::State {
   std::vector<ExpertId> tight_experts;
 };
 
-SplitSolver::State::State(ShareNetwork made, std::int32_t num_experts, std::size_t num_slots_)
+SplitSolver::State::State(ShareNetwork made, std::int32_t num_experts, std::size_t slots)
     : network(std::move(made)),
-      num_slots(num_slots_),
+      num_slots(slots),
       leveller(network),
       tight_search(network),
       whole(static_cast<std::size_t>(num_experts), 0),

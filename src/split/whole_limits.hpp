@@ -26,7 +26,9 @@ class WholeLimits {
   struct Next {
     double pressure;
     std::int32_t place;  ///< In `ranks`.
-    friend auto operator<=>(const Next&, const Next&) = default;
+    friend bool operator>(const Next& a, const Next& b) {
+      return a.pressure > b.pressure || (a.pressure == b.pressure && a.place > b.place);
+    }
   };
 
   void divide_by_speed(std::span<const Rank> ranks, std::int64_t total, std::span<std::int64_t> limits);
