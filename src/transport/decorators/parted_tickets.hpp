@@ -32,7 +32,8 @@ class PartedTickets {
   /// Hands on every held leg that `may_go`, in the order of posting.
   template <class MayGo>
   void release(MayGo may_go) {
-    for (auto& [ticket, posted] : tickets_) {
+    for (auto& entry : tickets_) {
+      Posted& posted = entry.second;  // A lambda of clang 14 captures no structured binding.
       std::vector<Leg> going;
       std::erase_if(posted.held, [&](const HeldLeg& held) {
         if (posted.is_cancelled || !may_go(held)) return false;
