@@ -104,6 +104,7 @@ class EngineImpl final : public Engine {
   Result<bool> receive_messages();
   Status on_message(const Message& message);
   Status on_proposal(const Message& message);
+  Status end_overtaken(std::uint64_t by_attempt);
   Status answer_proposal();
   Status on_start();
   Result<bool> stage(Clock::time_point until);
@@ -289,9 +290,22 @@ Status EngineImpl::on_message(const Message& message) {
 /// Answered once a program is begun here. An older one than the newest seen was overtaken.
 Status EngineImpl::on_proposal(const Message& message) {
   if (message.attempt <= newest_attempt_) return {};
+  if (state_ == StepState::draining) return {};  // Nobody is past a step that this rank has not acknowledged.
   newest_attempt_ = message.attempt;
+  if (Status ended = end_overtaken(message.attempt); !ended) return ended;
   proposal_ = message;
   has_answered_ = false;
+  return {};
+}
+
+/// Who proposes anew has ended the attempt in hand: by release if this rank committed, else by abort. That
+/// message was lost.
+Status EngineImpl::end_overtaken(std::uint64_t by_attempt) {
+  if (state_ == StepState::committed) return on_release();
+  if (state_ == StepState::staging || state_ == StepState::staged) {
+    roll_back(step_error(Errc::cancelled, fmt::format("overtaken by attempt {}", by_attempt)),
+              StepEvent::abort);
+  }
   return {};
 }
 
