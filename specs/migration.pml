@@ -162,12 +162,20 @@ bit over;
 #define HASH (program[r] * 16 + step[r] * 4 + table[r])
 #define LATER(a, b) ((a) > (b) -> (a) : (b))
 // A deadline passes early, or because nothing else can happen any more.
-#define DEADLINE (WITH_FAULTS && (early > 0 || timeout))
-#define USE_DEADLINE                  \
+#define USE_SUSPICION                 \
   if                                  \
   :: early > 0 -> early = early - 1;  \
   :: else -> skip;                    \
   fi
+#ifdef RIVALS  // all begins just before the vote; early deadlines, and no others, start take-overs
+#define SUSPICION (early > 0)
+#define DEADLINE (WITH_FAULTS && timeout)
+#define USE_DEADLINE skip
+#else
+#define SUSPICION (WITH_FAULTS && (early > 0 || timeout))
+#define DEADLINE SUSPICION
+#define USE_DEADLINE USE_SUSPICION
+#endif
 #ifdef M_AFTER_PROMISE
 #define UNPROMISED true
 #else
@@ -293,6 +301,11 @@ inline decide(r, what) {
 // One ballot for each rank and view: no two ranks share one.
 #define OWN_BALLOT (r == 0 -> RANKS : r)
 #define OWN BX(view[r], OWN_BALLOT)
+#ifdef RIVALS
+#define GIVES_UP true
+#else
+#define GIVES_UP (view[r] == VIEWS || promise[r] >= OWN_BALLOT)
+#endif
 #define MAY_TAKE_OVER (SERVES && view[r] < VIEWS)
 #ifdef M_OLD_BALLOT
 #define MAY_ACCEPT(b) (accepted[r] != b)
@@ -566,8 +579,8 @@ proctype Rank(byte r) {
 #if VIEWS > 0
   // Take-over in view v: its ranks agree on how v ends (the step in hand, the ranks of view v + 1) in two phases.
   // A promise says what its rank has done and binds it to nothing older.
-  :: atomic { MAY_TAKE_OVER && WAITS && promise[r] < OWN_BALLOT && DEADLINE ->
-              USE_DEADLINE;
+  :: atomic { MAY_TAKE_OVER && WAITS && promise[r] < OWN_BALLOT && SUSPICION ->
+              USE_SUSPICION;
               promise[r] = OWN_BALLOT; prepare[OWN] = 1; answer(r, OWN_BALLOT); T(taker, idle, deadline, preparing) }
   :: atomic { HEARS_PREPARE(1) -> PROMISE(1); T(member, any, promise, any) }
 #if RANKS > 1
@@ -599,7 +612,7 @@ proctype Rank(byte r) {
   :: atomic { HEARS_CHOSEN(3) -> hear_chosen(r, 3) }
 #endif
   // Nothing comes and nothing can be begun: a minority stops.
-  :: atomic { SERVES && WAITS && WITH_FAULTS && timeout && (view[r] == VIEWS || promise[r] >= OWN_BALLOT) ->
+  :: atomic { SERVES && WAITS && WITH_FAULTS && timeout && GIVES_UP ->
               stop(r, IN_DOUBT); T(member, any, no_quorum, in_doubt) }
 #endif
 
@@ -634,9 +647,17 @@ init {
   byte i;
   atomic {
     do
-    :: i < RANKS -> member[i] = ALL; i = i + 1
+    :: i < RANKS ->
+       member[i] = ALL;
+#ifdef RIVALS
+       state[i] = STAGING; program[i] = 1; attempt[i] = 1; newest[i] = 1;
+#endif
+       i = i + 1
     :: else -> break
     od;
+#ifdef RIVALS
+    proposed_[0] = 1; phase[0] = C_VOTING; proposal[0] = 1; proposalOf[0] = 16; agreement[0] = ALL; start[0] = 1; payload[0] = ALL;
+#endif
     i = 0;
     do
     :: i < RANKS -> run Rank(i); i = i + 1
