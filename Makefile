@@ -14,7 +14,7 @@ ifneq ($(wildcard ../shared/data/loads),)
 export TRIMTAB_LOADS_DIR ?= $(abspath ../shared/data/loads)
 endif
 
-.PHONY: help setup build demo test bench peers lint format asan tsan clean
+.PHONY: help setup build demo test bench peers lint format asan tsan spec clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
@@ -55,6 +55,10 @@ asan: setup configure-asan ## Test under AddressSanitizer, LeakSanitizer and Und
 tsan: setup configure-tsan ## Test under ThreadSanitizer
 	cmake --build --preset tsan --parallel $(JOBS)
 	ctest --preset tsan
+
+spec: setup ## Check the protocol model: its properties hold, its mutants are caught, its transitions are listed
+	@scripts/setup.sh spec
+	specs/check.py
 
 clean: ## Remove everything that was built
 	rm -rf build
