@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "protocol_tap.hpp"
 #include "support/cluster.hpp"
-#include "support/faulty_transport.hpp"
 #include "support/placements.hpp"
+
+#include <trimtab/transport/faulty.hpp>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
