@@ -38,8 +38,9 @@ const std::vector<Shape> bundles[]{
     {{"w2", ElementType::float32, 5, 9}, {"w13", ElementType::float16, 16, 32}},
 };
 
-Arrangement resolve(Arrangement arrangement, std::size_t tensor) {
-  return arrangement == Arrangement::mixed ? all_arrangements[tensor % 5] : arrangement;
+Arrangement resolve(Arrangement arrangement, LayerId layer, std::size_t tensor) {
+  if (arrangement != Arrangement::mixed) return arrangement;
+  return layer.index() % 2 == 1 ? Arrangement::dense : all_arrangements[(layer.index() + tensor) % 5];
 }
 
 }  // namespace
@@ -50,7 +51,7 @@ LayoutWeights::LayoutWeights(std::int32_t num_layers, IdRange<SlotId> slots, Arr
   for (LayerId layer : ids<LayerId>(num_layers)) {
     for (const Shape& shape : bundles[layer.index() % std::size(bundles)]) {
       add(layer, shape.name, shape.type, {shape.rows, shape.columns, size_of(shape.type)},
-          resolve(arrangement, layer.index() + layers_[layer.index()].size()));
+          resolve(arrangement, layer, layers_[layer.index()].size()));
     }
     std::vector<TensorSpec> specs;
     for (const auto& tensor : layers_[layer.index()]) specs.push_back(tensor->spec);
@@ -153,6 +154,14 @@ int LayoutWeights::num_whole_writes() const {
     for (const auto& tensor : layer) sum += tensor->storage ? tensor->storage->num_writes() : 0;
   }
   return sum;
+}
+
+void LayoutWeights::lose_writes(bool loses) {
+  for (const auto& layer : layers_) {
+    for (const auto& tensor : layer) {
+      if (tensor->storage) tensor->storage->lose_writes(loses);
+    }
+  }
 }
 
 }  // namespace trimtab::test

@@ -19,7 +19,7 @@ enum class Arrangement {
   padded_rows,
   nz,            ///< In host memory, converted by the library.
   poisoning_nz,  ///< In a PoisoningStorage.
-  mixed,         ///< Each tensor another.
+  mixed,         ///< Each tensor another; odd layers dense.
 };
 inline constexpr Arrangement all_arrangements[]{Arrangement::dense,        Arrangement::padded_slots,
                                                 Arrangement::padded_rows,  Arrangement::nz,
@@ -40,6 +40,8 @@ class LayoutWeights {
   [[nodiscard]] std::string find_difference(const Placement& placement) const;
   /// Times that a PoisoningStorage was written.
   [[nodiscard]] int num_whole_writes() const;
+  /// Whether every PoisoningStorage shall ignore what is written to it.
+  void lose_writes(bool loses);
 
  private:
   struct Tensor {

@@ -24,7 +24,6 @@ bool PoisoningStorage::settle() {
 }
 
 void PoisoningStorage::read(std::span<std::byte> nd) noexcept {
-  ++num_reads_;
   settle();
   for (std::size_t i = 0; i < num_slots(); ++i) {
     const std::vector<std::byte> rows = transcription_.to_rows(slot(i));
@@ -34,6 +33,7 @@ void PoisoningStorage::read(std::span<std::byte> nd) noexcept {
 
 void PoisoningStorage::write(std::span<const std::byte> nd) noexcept {
   ++num_writes_;
+  if (loses_writes_) return;
   const std::size_t size = transcription_.matrix.size_bytes();
   for (std::size_t i = 0; i < num_slots(); ++i) {
     std::ranges::copy(transcription_.to_nz(nd.subspan(i * size, size)), slot(i).begin());

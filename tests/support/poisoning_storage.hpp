@@ -32,7 +32,8 @@ class PoisoningStorage final : public WholeStorage {
   void read(std::span<std::byte> nd) noexcept override;
   void write(std::span<const std::byte> nd) noexcept override;
 
-  [[nodiscard]] int num_reads() const noexcept { return num_reads_; }
+  /// Whether `write` shall do nothing.
+  void lose_writes(bool loses) noexcept { loses_writes_ = loses; }
   [[nodiscard]] int num_writes() const noexcept { return num_writes_; }
 
  private:
@@ -44,8 +45,8 @@ class PoisoningStorage final : public WholeStorage {
   std::span<std::byte> storage_;
   NzTranscription transcription_;
   std::vector<std::byte> written_;
-  int num_reads_ = 0;
   int num_writes_ = 0;
+  bool loses_writes_ = false;
 };
 
 }  // namespace trimtab::test
