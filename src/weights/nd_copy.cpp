@@ -10,8 +10,9 @@ namespace {
 
 /// Slots in the copy.
 std::size_t num_copied(const TensorSpec& tensor) noexcept {
-  const std::int32_t fused = tensor.layout.format == Format::fractal_nz ? tensor.num_fused : 0;
-  return static_cast<std::size_t>(tensor.num_slots + fused);
+  const auto slots = static_cast<std::size_t>(tensor.num_slots);
+  if (tensor.layout.format == Format::nd) return slots;
+  return slots + static_cast<std::size_t>(tensor.num_fused);
 }
 
 NzShape shape_of(const TensorSpec& tensor) noexcept { return {tensor.layout.rows, row_bytes(tensor)}; }
