@@ -179,6 +179,7 @@ Status EngineImpl::begin(Program program, std::shared_ptr<const TableCompiler> t
   }
   program_ = std::move(program);
   tables_ = std::move(tables);
+  program_->hash = combine(program_->hash, store_.bundle_hash());
   if (tables_) program_->hash = combine(program_->hash, tables_->fingerprint());
   step_index_ = 0;
   begin_step(StepEvent::begin);

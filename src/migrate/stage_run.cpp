@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace trimtab {
 
@@ -31,8 +32,10 @@ StageRun::StageRun(const Context& context, const Step& step, std::span<std::byte
   const Rank me = context.channel.rank();
   for (const Move& move : step.moves) {
     const bool sends = move.kind == MoveKind::transfer && context.topology.rank_of(move.source) == me;
+    const bool receives = context.topology.rank_of(move.destination) == me;
+    if (sends || receives) needs_workspaces_ = needs_workspaces_ || context.store.needs_workspace(move.layer);
     if (sends) outgoing_.push_back(std::make_unique<Outgoing>(Outgoing{.move = move}));
-    if (context.topology.rank_of(move.destination) != me) continue;
+    if (!receives) continue;
     const std::size_t bytes = context.store.bundle_bytes(move.layer);
     TRIMTAB_ASSERT(staged_bytes(bytes) <= staging.size());
     incoming_.push_back(std::make_unique<Incoming>(Incoming{.move = move, .staged = staging.first(bytes)}));
@@ -40,6 +43,11 @@ StageRun::StageRun(const Context& context, const Step& step, std::span<std::byte
     if (move.kind != MoveKind::local_copy) ++slots_moved_;
   }
   num_open_ = outgoing_.size() + incoming_.size();
+}
+
+StageRun::~StageRun() {
+  close_layer();
+  if (has_acquired_) context_.store.release_workspaces();
 }
 
 std::size_t StageRun::staging_need(const Step& step, const Topology& topology, Rank rank,
@@ -53,6 +61,7 @@ std::size_t StageRun::staging_need(const Step& step, const Topology& topology, R
 
 Result<bool> StageRun::progress(const Clock& clock, Clock::time_point until) {
   bool any = false;
+  if (!has_workspaces()) has_acquired_ = context_.store.try_acquire_workspaces();
   for (bool worked = true; worked && !is_complete();) {
     Result<bool> pass = visit_items(clock, until);
     if (!pass) return pass;
@@ -60,6 +69,21 @@ Result<bool> StageRun::progress(const Clock& clock, Clock::time_point until) {
     any = any || *pass;
   }
   return any;
+}
+
+/// Whether bundles of `layer` can be read now. One layer at a time is in the workspaces, and as long as sends
+/// read from them.
+bool StageRun::open(LayerId layer) noexcept {
+  if (!context_.store.needs_workspace(layer) || open_layer_ == layer) return true;
+  if (!has_acquired_ || (open_layer_ && num_posted_sends_ > 0)) return false;
+  close_layer();
+  context_.store.begin_layer(layer);
+  open_layer_ = layer;
+  return true;
+}
+
+void StageRun::close_layer() noexcept {
+  if (open_layer_) context_.store.end_layer(*std::exchange(open_layer_, std::nullopt));
 }
 
 /// One pass over what is open; stops after a piece of work when the time is up.
@@ -87,6 +111,7 @@ Result<bool> StageRun::advance(Outgoing& item) {
   if (*progress == Progress::pending) return false;
   if (*progress == Progress::cancelled) return failure(Errc::closed, "the migration channel was closed");
   close_item(item.state);
+  --num_posted_sends_;
   return true;
 }
 
@@ -103,18 +128,21 @@ Result<bool> StageRun::advance(Incoming& item) {
   return false;
 }
 
-/// The checksum travels ahead of the tensors; all are read from the live slot, which nobody writes before the
-/// commit.
+/// The checksum travels ahead of the tensors; all are read from the live slot, or a copy of it in a
+/// workspace, which nobody writes before the commit.
 Result<bool> StageRun::post(Outgoing& item) {
   const Move& move = item.move;
+  if (&item != outgoing_[next_send_].get() || !open(move.layer)) return false;
   const Rank peer = context_.topology.rank_of(move.destination);
   item.checksum = context_.store.checksum(move.layer, move.source, move.expert);
   std::vector<Leg> legs{send_leg(peer, context_.tag, std::as_bytes(std::span(&item.checksum, 1)))};
   for (std::size_t t = 0; t < context_.store.tensors(move.layer).size(); ++t) {
-    legs.push_back(send_leg(peer, context_.tag, context_.store.tensor_slot(move.layer, t, move.source)));
+    legs.push_back(send_leg(peer, context_.tag, context_.store.tensor_payload(move.layer, t, move.source)));
   }
   Result<Ticket> ticket = context_.channel.post(legs);
   if (!ticket) return failure(std::move(ticket));
+  ++next_send_;
+  ++num_posted_sends_;
   item.ticket = *ticket;
   item.state = ItemState::posted;
   return true;
@@ -148,6 +176,7 @@ Result<bool> StageRun::finish_receive(Incoming& item) {
 }
 
 Result<bool> StageRun::copy_local(Incoming& item) {
+  if (!open(item.move.layer)) return false;
   item.checksum = context_.store.checksum(item.move.layer, item.move.source, item.move.expert);
   context_.store.read_bundle(item.move.layer, item.move.source, item.staged);
   close_item(item.state);
@@ -206,14 +235,21 @@ bool StageRun::is_quiet() {
   return quiet;
 }
 
+/// Moves lie layer by layer, so each layer is opened once, and the first may still be open from reading.
 void StageRun::exchange() noexcept {
-  for (const auto& item : incoming_)
+  for (const auto& item : incoming_) {
+    const bool is_open = open(item->move.layer);
+    TRIMTAB_ASSERT(is_open);
     context_.store.exchange_bundle(item->move.layer, item->move.destination, item->staged);
+  }
+  close_layer();
 }
 
-Status StageRun::verify_exchanged(std::size_t count, std::uint64_t salt) const {
+Status StageRun::verify_exchanged(std::size_t count, std::uint64_t salt) {
   for (std::size_t i = 0; i < std::min(count, incoming_.size()); ++i) {
     const Incoming& item = *incoming_[(salt + i) % incoming_.size()];
+    const bool is_open = open(item.move.layer);
+    TRIMTAB_ASSERT(is_open);
     const std::uint64_t found =
         context_.store.checksum(item.move.layer, item.move.destination, item.move.expert);
     if (found != item.checksum)
