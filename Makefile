@@ -14,7 +14,7 @@ ifneq ($(wildcard ../shared/data/loads),)
 export TRIMTAB_LOADS_DIR ?= $(abspath ../shared/data/loads)
 endif
 
-.PHONY: help setup build demo test bench peers lint format asan tsan fuzz soak fuzzers clean
+.PHONY: help setup build demo test bench peers lint format asan tsan fuzz soak fuzzers spec clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
@@ -66,6 +66,10 @@ fuzzers:
 	@scripts/setup.sh fuzz
 	@cmake --preset fuzz >/dev/null
 	cmake --build --preset fuzz --parallel $(JOBS)
+
+spec: setup ## Check the protocol model: its properties hold, its mutants are caught, its transitions are listed
+	@scripts/setup.sh spec
+	specs/check.py
 
 clean: ## Remove everything that was built
 	rm -rf build

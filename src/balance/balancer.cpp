@@ -101,7 +101,7 @@ Status Balancer::rebalance(const Window& window) {
   Result<LoadMatrix> loads = LoadMatrix::make(current.num_layers(), current.num_experts(),
                                               std::vector<double>(counts.begin(), counts.end()));
   if (!loads) return failure(std::move(loads));
-  const Status begins = plan_and_begin(*loads, counts);
+  Status begins = plan_and_begin(*loads, counts);
   counters_.plan += clock_.now() - begun;
   return begins;
 }

@@ -104,23 +104,24 @@ class EngineImpl final : public Engine {
   Result<bool> receive_messages();
   Status on_message(const Message& message);
   Status on_proposal(const Message& message);
+  Status end_overtaken(std::uint64_t by_attempt);
   Status answer_proposal();
   Status on_start();
   Result<bool> stage(Clock::time_point until);
   Status prepare_commit();
-  Status vote(bool yes, Errc reason);
+  Status vote(Errc reason, StepEvent event);
   Status on_decision(const Message& message);
   Status commit();
   Status on_release();
   Status check_deadline();
   Admission admit(Forward next);
 
-  void enter(StepState state);
-  void begin_step();
-  void roll_back(Error why);
+  void enter(StepState state, StepEvent event);
+  void begin_step(StepEvent event);
+  void roll_back(Error why, StepEvent event);
   void drop_staging();
   void release_quarantine();
-  Status fail_in_doubt(Error why);
+  Status fail_in_doubt(Error why, StepEvent event = StepEvent::failed);
   Status send(MessageKind kind, bool yes, Errc reason, std::uint64_t forward);
   [[nodiscard]] Error step_error(Errc code, std::string_view what) const;
 
@@ -178,16 +179,17 @@ Status EngineImpl::begin(Program program, std::shared_ptr<const TableCompiler> t
   }
   program_ = std::move(program);
   tables_ = std::move(tables);
+  program_->hash = combine(program_->hash, store_.bundle_hash());
   if (tables_) program_->hash = combine(program_->hash, tables_->fingerprint());
   step_index_ = 0;
-  begin_step();
+  begin_step(StepEvent::begin);
   return {};
 }
 
-void EngineImpl::begin_step() {
+void EngineImpl::begin_step(StepEvent event) {
   has_voted_yes_ = false;
   cause_.reset();
-  enter(StepState::proposed);
+  enter(StepState::proposed, event);
 }
 
 Result<Admission> EngineImpl::advance(Forward next, Clock::duration budget) {
@@ -196,9 +198,7 @@ Result<Admission> EngineImpl::advance(Forward next, Clock::duration budget) {
   if (Status progressed = progress(budget); !progressed) return failure(std::move(progressed));
   if (state_ == StepState::draining && next >= commit_forward_ && publisher_.is_idle()) {
     const BusyTime busy(*this);
-    if (Status committed = commit(); !committed) {
-      return failure(fail_in_doubt(std::move(committed).error()));
-    }
+    if (Status committed = commit(); !committed) return failure(std::move(committed));
   }
   if (admit(next) == Admission::hold) {
     if (!stalled_since_) stalled_since_ = begun;
@@ -291,9 +291,22 @@ Status EngineImpl::on_message(const Message& message) {
 /// Answered once a program is begun here. An older one than the newest seen was overtaken.
 Status EngineImpl::on_proposal(const Message& message) {
   if (message.attempt <= newest_attempt_) return {};
+  if (state_ == StepState::draining) return {};  // Nobody is past a step that this rank has not acknowledged.
   newest_attempt_ = message.attempt;
+  if (Status ended = end_overtaken(message.attempt); !ended) return ended;
   proposal_ = message;
   has_answered_ = false;
+  return {};
+}
+
+/// Who proposes anew has ended the attempt in hand: by release if this rank committed, else by abort. That
+/// message was lost.
+Status EngineImpl::end_overtaken(std::uint64_t by_attempt) {
+  if (state_ == StepState::committed) return on_release();
+  if (state_ == StepState::staging || state_ == StepState::staged) {
+    roll_back(step_error(Errc::cancelled, fmt::format("overtaken by attempt {}", by_attempt)),
+              StepEvent::abort);
+  }
   return {};
 }
 
@@ -308,11 +321,11 @@ Status EngineImpl::on_start() {
   if (state_ != StepState::proposed) return {};
   const std::size_t need = StageRun::staging_need(step(), topology_, channel_->rank(), store_);
   const auto block = staging_.allocate(need);
-  if (!block) return vote(false, Errc::unavailable);  // Staging is still quarantined.
+  if (!block) return vote(Errc::unavailable, StepEvent::no_room);
   run_staging_ = *block;
   const Tag tag{static_cast<std::uint32_t>(1 + proposal_->attempt % channel_->capabilities().max_tag)};
   run_ = std::make_unique<StageRun>(StageRun::Context{*channel_, store_, topology_, tag}, step(), *block);
-  enter(StepState::staging);
+  enter(StepState::staging, StepEvent::start);
   return {};
 }
 
@@ -321,7 +334,7 @@ Result<bool> EngineImpl::stage(Clock::time_point until) {
   if (worked && !run_->is_complete()) return worked;
   Status ready = worked ? prepare_commit() : failure(std::move(worked));
   if (!ready) cause_ = ready.error();
-  Status voted = vote(ready.has_value(), ready ? Errc::ok : ready.error().code);
+  Status voted = ready ? vote(Errc::ok, StepEvent::vote_yes) : vote(ready.error().code, StepEvent::vote_no);
   if (!voted) return failure(std::move(voted));
   return true;
 }
@@ -337,11 +350,11 @@ Status EngineImpl::prepare_commit() {
   return {};
 }
 
-Status EngineImpl::vote(bool yes, Errc reason) {
-  has_voted_yes_ = yes;
+Status EngineImpl::vote(Errc reason, StepEvent event) {
+  has_voted_yes_ = reason == Errc::ok;
   hold_ = Forward{first_unbegun_.value() + options_.hold_forwards};
-  enter(StepState::staged);
-  return send(MessageKind::vote, yes, reason, hold_.value());
+  enter(StepState::staged, event);
+  return send(MessageKind::vote, has_voted_yes_, reason, hold_.value());
 }
 
 Status EngineImpl::on_decision(const Message& message) {
@@ -350,7 +363,7 @@ Status EngineImpl::on_decision(const Message& message) {
     return {};
   }
   if (message.yes == 0) {
-    roll_back(step_error(static_cast<Errc>(message.reason), "rolled back"));
+    roll_back(step_error(static_cast<Errc>(message.reason), "rolled back"), StepEvent::abort);
     return {};
   }
   if (state_ == StepState::draining || state_ == StepState::committed) return {};  // Said twice.
@@ -359,20 +372,21 @@ Status EngineImpl::on_decision(const Message& message) {
     return failure(odd.code, std::move(odd.message));
   }
   commit_forward_ = Forward{message.forward};
-  enter(StepState::draining);
+  enter(StepState::draining, StepEvent::commit);
   return {};
 }
 
 /// The stall: nobody reads slots or tables of this rank now.
 Status EngineImpl::commit() {
   if (!stalled_since_) stalled_since_ = clock_.now();
+  enter(StepState::committing, StepEvent::drained);
   run_->exchange();
   if (Status verified = run_->verify_exchanged(options_.verify_sample, proposal_->attempt); !verified) {
-    return verified;
+    return fail_in_doubt(std::move(verified).error(), StepEvent::unverified);
   }
   const Epoch next{epoch().value() + 1};
   if (Status published = publisher_.publish(std::move(*next_table_)); !published) {
-    return published;
+    return fail_in_doubt(std::move(published).error());
   }
   history_.emplace_back(next, std::move(*next_placement_));
   last_commit_ = clock_.now();
@@ -381,8 +395,9 @@ Status EngineImpl::commit() {
   counters_.bytes_copied += run_->bytes_copied();
   counters_.slots_moved += run_->slots_moved();
   if (observer_ != nullptr) observer_->on_commit(step(), next);
-  enter(StepState::committed);
-  return send(MessageKind::acknowledgement, true, Errc::ok, 0);
+  enter(StepState::committed, StepEvent::published);
+  Status sent = send(MessageKind::acknowledgement, true, Errc::ok, 0);
+  return sent ? sent : fail_in_doubt(std::move(sent).error());
 }
 
 Status EngineImpl::on_release() {
@@ -390,10 +405,10 @@ Status EngineImpl::on_release() {
   drop_staging();
   proposal_.reset();
   if (++step_index_ < program_->steps.size()) {
-    begin_step();
+    begin_step(StepEvent::release);
   } else {
     program_.reset();
-    enter(StepState::idle);
+    enter(StepState::idle, StepEvent::release);
   }
   return {};
 }
@@ -402,16 +417,18 @@ Status EngineImpl::on_release() {
 /// wait.
 Status EngineImpl::check_deadline() {
   if (control_.is_coordinator()) {
-    if (Status checked = coordinator_.check_deadline(); !checked)
-      return fail_in_doubt(std::move(checked).error());
+    if (Status checked = coordinator_.check_deadline(); !checked) {
+      const bool is_late = checked.error().code == Errc::timeout;
+      return fail_in_doubt(std::move(checked).error(), is_late ? StepEvent::deadline : StepEvent::failed);
+    }
   }
   if (is_idle() || clock_.now() < until_) return {};
   const bool may_abort = state_ == StepState::proposed || state_ == StepState::staging ||
                          (state_ == StepState::staged && !has_voted_yes_);
   Error late = step_error(Errc::timeout,
                           fmt::format("no progress in state {} before its deadline", to_string(state_)));
-  if (!may_abort) return fail_in_doubt(std::move(late));
-  roll_back(std::move(late));
+  if (!may_abort) return fail_in_doubt(std::move(late), StepEvent::deadline);
+  roll_back(std::move(late), StepEvent::deadline);
   return {};
 }
 
@@ -421,18 +438,19 @@ Admission EngineImpl::admit(Forward next) {
   return Admission::go;
 }
 
-void EngineImpl::enter(StepState state) {
-  state_ = state;
+void EngineImpl::enter(StepState state, StepEvent event) {
+  const StepState before = std::exchange(state_, state);
   until_ = clock_.now() + 2 * options_.deadline;
+  if (observer_ != nullptr) observer_->on_transition(before, event, state);
 }
 
-void EngineImpl::roll_back(Error why) {
+void EngineImpl::roll_back(Error why, StepEvent event) {
   last_failure_ = cause_ ? std::move(*cause_) : std::move(why);
   ++counters_.steps_rolled_back;
   drop_staging();
   proposal_.reset();
   program_.reset();
-  enter(StepState::idle);
+  enter(StepState::idle, event);
 }
 
 void EngineImpl::drop_staging() {
@@ -450,9 +468,9 @@ void EngineImpl::release_quarantine() {
   });
 }
 
-Status EngineImpl::fail_in_doubt(Error why) {
+Status EngineImpl::fail_in_doubt(Error why, StepEvent event) {
   last_failure_ = why;
-  enter(StepState::in_doubt);
+  enter(StepState::in_doubt, event);
   return tl::unexpected<Error>(std::move(why));
 }
 
@@ -494,10 +512,44 @@ std::string_view to_string(StepState state) noexcept {
       return "staged";
     case StepState::draining:
       return "draining";
+    case StepState::committing:
+      return "committing";
     case StepState::committed:
       return "committed";
     case StepState::in_doubt:
       return "in_doubt";
+  }
+  return "unknown";
+}
+
+std::string_view to_string(StepEvent event) noexcept {
+  switch (event) {
+    case StepEvent::begin:
+      return "begin";
+    case StepEvent::start:
+      return "start";
+    case StepEvent::no_room:
+      return "no_room";
+    case StepEvent::vote_yes:
+      return "vote_yes";
+    case StepEvent::vote_no:
+      return "vote_no";
+    case StepEvent::commit:
+      return "commit";
+    case StepEvent::abort:
+      return "abort";
+    case StepEvent::drained:
+      return "drained";
+    case StepEvent::published:
+      return "published";
+    case StepEvent::unverified:
+      return "unverified";
+    case StepEvent::release:
+      return "release";
+    case StepEvent::deadline:
+      return "deadline";
+    case StepEvent::failed:
+      return "failed";
   }
   return "unknown";
 }

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace trimtab {
 
@@ -43,11 +44,13 @@ StageRun::StageRun(const Context& context, const Step& step, std::span<std::byte
 }
 
 void StageRun::add_outgoing(const Move& move) {
+  needs_workspaces_ = needs_workspaces_ || context_.store.needs_workspace(move.layer);
   const Incoming* relayed = move.kind == MoveKind::relay ? &arrival_at(move.layer, move.source) : nullptr;
   outgoing_.push_back(std::make_unique<Outgoing>(Outgoing{.move = move, .relayed = relayed}));
 }
 
 void StageRun::add_incoming(const Move& move, std::span<std::byte>& staging) {
+  needs_workspaces_ = needs_workspaces_ || context_.store.needs_workspace(move.layer);
   const std::size_t bytes = context_.store.bundle_bytes(move.layer);
   const std::size_t need = move.kind == MoveKind::displaced ? 0 : staged_bytes(bytes);
   TRIMTAB_ASSERT(need <= staging.size());
@@ -75,6 +78,11 @@ const StageRun::Incoming& StageRun::arrival_at(LayerId layer, SlotId destination
   return **found;
 }
 
+StageRun::~StageRun() {
+  close_layer();
+  if (has_acquired_) context_.store.release_workspaces();
+}
+
 std::size_t StageRun::staging_need(const Step& step, const Topology& topology, Rank rank,
                                    const ExpertStore& store) {
   std::size_t need = 0;
@@ -87,6 +95,7 @@ std::size_t StageRun::staging_need(const Step& step, const Topology& topology, R
 
 Result<bool> StageRun::progress(const Clock& clock, Clock::time_point until) {
   bool any = false;
+  if (!has_workspaces()) has_acquired_ = context_.store.try_acquire_workspaces();
   for (bool worked = true; worked && !is_complete();) {
     Result<bool> pass = visit_items(clock, until);
     if (!pass) return pass;
@@ -94,6 +103,21 @@ Result<bool> StageRun::progress(const Clock& clock, Clock::time_point until) {
     any = any || *pass;
   }
   return any;
+}
+
+/// Whether bundles of `layer` can be read now. One layer at a time is in the workspaces, and as long as sends
+/// read from them.
+bool StageRun::open(LayerId layer) noexcept {
+  if (!context_.store.needs_workspace(layer) || open_layer_ == layer) return true;
+  if (!has_acquired_ || (open_layer_ && num_posted_sends_ > 0)) return false;
+  close_layer();
+  context_.store.begin_layer(layer);
+  open_layer_ = layer;
+  return true;
+}
+
+void StageRun::close_layer() noexcept {
+  if (open_layer_) context_.store.end_layer(*std::exchange(open_layer_, std::nullopt));
 }
 
 /// One pass over what is open; stops after a piece of work when the time is up.
@@ -121,6 +145,7 @@ Result<bool> StageRun::advance(Outgoing& item) {
   if (*progress == Progress::pending) return false;
   if (*progress == Progress::cancelled) return failure(Errc::closed, "the migration channel was closed");
   close_item(item.state);
+  --num_posted_sends_;
   return true;
 }
 
@@ -140,28 +165,22 @@ Result<bool> StageRun::advance(Incoming& item) {
   return false;
 }
 
-/// A relay waits for its bundle, and for those before it that go to the same rank.
+/// In order, so that the i-th send to a peer meets its i-th receive. A relay waits for its bundle, which is
+/// no relay itself.
 bool StageRun::can_post(const Outgoing& item) const {
-  if (item.relayed == nullptr) return true;
-  if (item.relayed->state != ItemState::done) return false;
-  const Topology& topology = context_.topology;
-  for (const auto& other : outgoing_) {
-    if (other.get() == &item) return true;
-    const bool same_peer =
-        topology.rank_of(other->move.destination) == topology.rank_of(item.move.destination);
-    if (same_peer && other->state == ItemState::waiting) return false;
-  }
-  return true;
+  if (&item != outgoing_[next_send_].get()) return false;
+  return item.relayed == nullptr || item.relayed->state == ItemState::done;
 }
 
-/// The tensors of a live slot, which nobody writes before the commit, or of the bundle in staging.
+/// The tensors of a live slot, or of its copy in a workspace, which nobody writes before the commit; or of
+/// the bundle in staging.
 std::vector<std::span<const std::byte>> StageRun::payload_of(const Outgoing& item) const {
   std::vector<std::span<const std::byte>> payload;
   std::span<const std::byte> rest = item.relayed != nullptr ? item.relayed->staged : std::span<std::byte>{};
   const std::span<const TensorSpec> tensors = context_.store.tensors(item.move.layer);
   for (std::size_t t = 0; t < tensors.size(); ++t) {
     if (item.relayed == nullptr) {
-      payload.push_back(context_.store.tensor_slot(item.move.layer, t, item.move.source));
+      payload.push_back(context_.store.tensor_payload(item.move.layer, t, item.move.source));
     } else {
       payload.push_back(rest.first(tensors[t].slot_bytes));
       rest = rest.subspan(tensors[t].slot_bytes);
@@ -173,6 +192,7 @@ std::vector<std::span<const std::byte>> StageRun::payload_of(const Outgoing& ite
 /// The checksum travels ahead of the tensors. A relay passes on the one that was taken at the first source.
 Result<bool> StageRun::post(Outgoing& item) {
   const Move& move = item.move;
+  if (item.relayed == nullptr && !open(move.layer)) return false;
   const Rank peer = context_.topology.rank_of(move.destination);
   item.checksum = item.relayed != nullptr ? item.relayed->checksum
                                           : context_.store.checksum(move.layer, move.source, move.expert);
@@ -181,6 +201,8 @@ Result<bool> StageRun::post(Outgoing& item) {
     legs.push_back(send_leg(peer, context_.tag, tensor));
   Result<Ticket> ticket = context_.channel.post(legs);
   if (!ticket) return failure(std::move(ticket));
+  ++next_send_;
+  ++num_posted_sends_;
   item.ticket = *ticket;
   item.state = ItemState::posted;
   return true;
@@ -214,6 +236,7 @@ Result<bool> StageRun::finish_receive(Incoming& item) {
 }
 
 Result<bool> StageRun::copy_local(Incoming& item) {
+  if (!open(item.move.layer)) return false;
   item.checksum = context_.store.checksum(item.move.layer, item.move.source, item.move.expert);
   context_.store.read_bundle(item.move.layer, item.move.source, item.staged);
   close_item(item.state);
@@ -235,6 +258,7 @@ Result<bool> StageRun::reuse_staged(Incoming& item) {
 
 /// Its bytes stay in the slot until the exchange; what they must be is known now.
 Result<bool> StageRun::expect_displaced(Incoming& item) {
+  if (!open(item.move.layer)) return false;
   item.checksum = context_.store.checksum(item.move.layer, item.move.source, item.move.expert);
   bytes_copied_ += item.staged.size();
   close_item(item.state);
@@ -277,14 +301,21 @@ bool StageRun::is_quiet() {
   return quiet;
 }
 
+/// Moves lie layer by layer, so each layer is opened once, and the first may still be open from reading.
 void StageRun::exchange() noexcept {
-  for (const auto& item : incoming_)
+  for (const auto& item : incoming_) {
+    const bool is_open = open(item->move.layer);
+    TRIMTAB_ASSERT(is_open);
     context_.store.exchange_bundle(item->move.layer, item->move.destination, item->staged);
+  }
+  close_layer();
 }
 
-Status StageRun::verify_exchanged(std::size_t count, std::uint64_t salt) const {
+Status StageRun::verify_exchanged(std::size_t count, std::uint64_t salt) {
   for (std::size_t i = 0; i < std::min(count, incoming_.size()); ++i) {
     const Incoming& item = *incoming_[(salt + i) % incoming_.size()];
+    const bool is_open = open(item.move.layer);
+    TRIMTAB_ASSERT(is_open);
     const std::uint64_t found =
         context_.store.checksum(item.move.layer, item.move.destination, item.move.expert);
     if (found != item.checksum)

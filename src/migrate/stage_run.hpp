@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -18,8 +19,11 @@ namespace trimtab {
 /// receives into staging, passes on what others of the node need too, copies local moves into staging,
 /// verifies checksums; later exchanges staging and slots.
 ///
-/// Until `exchange` nothing but staging is written. Not thread-safe. Borrows everything; staging, step and
-/// store must outlive every posted receive (`is_quiet`).
+/// Until `exchange` nothing but staging and the store's workspaces is written. Layers whose slots are not
+/// addressable are read one after another through the workspaces, which this run then keeps to itself until
+/// it is destroyed; while another run has them, nothing of such a layer moves and the run does not complete.
+/// Not thread-safe. Borrows everything; staging, step and store must outlive every posted receive and send
+/// (`is_quiet`).
 class StageRun {
  public:
   struct Context {
@@ -31,6 +35,10 @@ class StageRun {
 
   /// `staging` must hold staging_need bytes.
   StageRun(const Context& context, const Step& step, std::span<std::byte> staging);
+  /// Precondition: nothing is posted any more, or the channel is closed.
+  ~StageRun();
+  StageRun(const StageRun&) = delete;
+  StageRun& operator=(const StageRun&) = delete;
 
   /// Bytes of staging that `step` needs on `rank`: each bundle that comes to it rounded up by staged_bytes,
   /// but for displaced ones.
@@ -42,21 +50,23 @@ class StageRun {
   /// verify, or a transport's error.
   Result<bool> progress(const Clock& clock, Clock::time_point until);
 
-  /// All bundles are staged and verified, and all sends are complete.
-  [[nodiscard]] bool is_complete() const noexcept { return num_open_ == 0; }
+  /// All bundles are staged and verified, all sends are complete, and the workspaces that `exchange` needs
+  /// are this run's.
+  [[nodiscard]] bool is_complete() const noexcept { return num_open_ == 0 && has_workspaces(); }
 
   /// Gives up what is still posted. Staging may be reused once `is_quiet`.
   void cancel() noexcept;
   /// Whether no posted receive can still write into staging, nor a send read. Polls.
   [[nodiscard]] bool is_quiet();
 
-  /// Swaps every staged bundle with its slot. Precondition: is_complete, no reader of the slots.
+  /// Swaps every staged bundle with its slot; a layer in workspaces is written back once. Precondition:
+  /// is_complete, no reader of the slots.
   void exchange() noexcept;
 
   /// Re-reads up to `count` exchanged slots and compares them with what was verified in staging, beginning at
   /// a place that `salt` picks.
   /// @return `corrupt` naming layer, slot and expert.
-  [[nodiscard]] Status verify_exchanged(std::size_t count, std::uint64_t salt) const;
+  [[nodiscard]] Status verify_exchanged(std::size_t count, std::uint64_t salt);
 
   [[nodiscard]] std::uint64_t bytes_received() const noexcept { return bytes_received_; }
   [[nodiscard]] std::uint64_t bytes_copied() const noexcept { return bytes_copied_; }
@@ -81,6 +91,9 @@ class StageRun {
     ItemState state = ItemState::waiting;
   };
 
+  [[nodiscard]] bool has_workspaces() const noexcept { return !needs_workspaces_ || has_acquired_; }
+  [[nodiscard]] bool open(LayerId layer) noexcept;
+  void close_layer() noexcept;
   Result<bool> visit_items(const Clock& clock, Clock::time_point until);
   void add_outgoing(const Move& move);
   void add_incoming(const Move& move, std::span<std::byte>& staging);
@@ -104,6 +117,11 @@ class StageRun {
   std::vector<std::unique_ptr<Outgoing>> outgoing_;  ///< Stable addresses: legs point into the items.
   std::vector<std::unique_ptr<Incoming>> incoming_;
   std::size_t num_open_ = 0;
+  std::size_t num_posted_sends_ = 0;  ///< They read slots and workspaces: the open layer must stay.
+  std::size_t next_send_ = 0;  ///< The peer posts its receives in this order, so sends wait for their turn.
+  bool needs_workspaces_ = false;
+  bool has_acquired_ = false;
+  std::optional<LayerId> open_layer_;  ///< In the store's workspaces.
   std::uint64_t bytes_received_ = 0;
   std::uint64_t bytes_copied_ = 0;
   std::uint64_t slots_moved_ = 0;

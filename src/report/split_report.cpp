@@ -48,6 +48,7 @@ std::vector<LayerSplit> selected(const SplitReport& report, std::optional<std::s
 template <class Id>
 std::vector<std::int32_t> numbers(const std::vector<Id>& ids) {
   std::vector<std::int32_t> values;
+  values.reserve(ids.size());
   for (Id id : ids) values.push_back(id.value());
   return values;
 }

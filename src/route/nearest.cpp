@@ -4,6 +4,7 @@
 #include "route/spread.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace trimtab {
 namespace {
@@ -70,8 +71,9 @@ void NearestFinder::collect(LayerId layer, ExpertId expert) {
                            .share = static_cast<double>(RoutingTable::share_at(begins, i)) /
                                     static_cast<double>(RoutingTable::whole_share)});
   }
-  std::stable_sort(candidates_.begin(), candidates_.end(),
-                   [](const Candidate& a, const Candidate& b) { return a.node < b.node; });
+  std::sort(candidates_.begin(), candidates_.end(), [](const Candidate& a, const Candidate& b) {
+    return std::pair(a.node, a.slot) < std::pair(b.node, b.slot);
+  });
 }
 
 /// Of two replicas on one rank, which is rare, the first takes that rank's tokens.

@@ -16,6 +16,9 @@ constexpr std::uint32_t no_lap = std::numeric_limits<std::uint32_t>::max();
 constexpr std::uint32_t ring_entries_per_layer = 8192;
 constexpr std::uint32_t min_lap_capacity = 16;
 constexpr std::uint32_t max_lap_capacity = 256;
+/// Laying out costs the product of turns and shares, so experts on very many slots get laps of two turns
+/// each.
+constexpr std::uint32_t max_turns = 512;
 /// The first lap is kept short: many an expert will not finish it before the next table comes.
 constexpr std::uint32_t first_lap_capacity = 32;
 
@@ -132,7 +135,7 @@ void QuotaLayer::add_lap(std::size_t begin) {
   laps_.push_back({.first_turn = turns_.back(),
                    .first_share = static_cast<std::uint32_t>(begin),
                    .num_shares = count,
-                   .capacity = lap_capacity_ * (count - 1)});
+                   .capacity = std::min(lap_capacity_ * (count - 1), std::max(max_turns, 2 * count))});
   ring_.resize(ring_.size() + laps_.back().capacity);
   lay_out(laps_.back(), /*is_first=*/true);
 }

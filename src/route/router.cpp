@@ -143,7 +143,7 @@ void Router::Impl::count(const IdRows<Id>& rows, const Batch& batch) {
     auto& counts = pieces_[piece].counts;
     counts.assign(static_cast<std::size_t>(num_experts_) + 1, 0);
     for_each_run(rows_of(rows, piece), [&](const Id* in, Id* /*out*/, std::size_t n) {
-      for (std::size_t i = 0; i < n; ++i) ++counts[static_cast<std::size_t>(in[i] + 1)];
+      for (std::size_t i = 0; i < n; ++i) ++counts[static_cast<std::size_t>(std::int64_t{in[i]} + 1)];
     });
   });
 }

@@ -41,17 +41,15 @@ std::uint64_t checksum_of_buffer(const TableBufferHead& head, std::span<const st
 }
 
 void store_sequence(std::span<std::byte> memory, std::uint64_t value) noexcept {
-  // Release, both times: what a reader sees of the table lies between the two.
-  std::atomic_thread_fence(std::memory_order_release);
-  std::atomic_ref(*reinterpret_cast<std::uint64_t*>(memory.data())).store(value, std::memory_order_release);
-  std::atomic_thread_fence(std::memory_order_release);
+  // Nothing of the table may be written before the first call or after the second.
+  std::atomic_ref(*reinterpret_cast<std::uint64_t*>(memory.data()))
+      .exchange(value, std::memory_order_acq_rel);
 }
 
+/// The checksum finds what this order of loads alone would not.
 std::uint64_t load_sequence(std::span<const std::byte> memory) noexcept {
   auto* word = const_cast<std::uint64_t*>(reinterpret_cast<const std::uint64_t*>(memory.data()));
-  const std::uint64_t value = std::atomic_ref(*word).load(std::memory_order_acquire);
-  std::atomic_thread_fence(std::memory_order_acquire);
-  return value;
+  return std::atomic_ref(*word).load(std::memory_order_seq_cst);
 }
 
 TableBufferHead head_of(std::span<const std::byte> memory) noexcept {

@@ -3,7 +3,9 @@
 #include <trimtab/core/checksum.hpp>
 #include <trimtab/weights/expert_store.hpp>
 
-#include "tensor_checks.hpp"
+#include "bundle_checks.hpp"
+#include "nd_copy.hpp"
+#include "workspaces.hpp"
 
 #include <fmt/format.h>
 
@@ -35,6 +37,26 @@ std::uint64_t checksum_seed(LayerId layer, ExpertId expert) noexcept {
          static_cast<std::uint32_t>(expert.value());
 }
 
+void update_name(Checksum& running, const std::string& name) noexcept {
+  running.update_value(name.size());
+  running.update(std::as_bytes(std::span(name)));
+}
+
+void update_identity(Checksum& running, const TensorSpec& tensor) noexcept {
+  StorageIdentity now{tensor.base, tensor.layout.format};
+  if (tensor.storage != nullptr) now = tensor.storage->identity();
+  update_name(running, tensor.name);
+  running.update_value(now.base);
+  running.update_value(now.format);
+  running.update_value(tensor.type);
+  running.update_value(tensor.num_slots);
+  running.update_value(tensor.num_fused);
+  running.update_value(tensor.slot_bytes);
+  running.update_value(tensor.stride_bytes);
+  running.update_value(tensor.layout.rows);
+  running.update_value(tensor.layout.row_pitch_bytes);
+}
+
 }  // namespace
 
 std::size_t size_of(ElementType type) noexcept {
@@ -53,33 +75,54 @@ std::size_t size_of(ElementType type) noexcept {
 }
 
 ExpertStore::ExpertStore(std::int32_t num_layers, IdRange<SlotId> slots)
-    : slots_(slots), layers_(static_cast<std::size_t>(num_layers)) {}
+    : slots_(slots),
+      layers_(static_cast<std::size_t>(num_layers)),
+      workspaces_(std::make_unique<Workspaces>()) {}
+
+ExpertStore::~ExpertStore() = default;
+
+/// Whether `layer` may be registered still.
+Status ExpertStore::check_layer(LayerId layer, std::string_view first_tensor) const {
+  if (!ids<LayerId>(num_layers()).contains(layer)) {
+    return failure(Errc::invalid_argument, fmt::format("layer {}, tensor {}: the layer is not in 0..{}",
+                                                       layer.value(), first_tensor, num_layers() - 1));
+  }
+  if (!tensors(layer).empty()) {
+    return failure(Errc::invalid_argument, fmt::format("layer {}, tensor {}: the layer is registered already",
+                                                       layer.value(), first_tensor));
+  }
+  return {};
+}
+
+Status ExpertStore::expect_bundle(LayerId layer, std::vector<BundleTensor> bundle) {
+  const std::string_view first = bundle.empty() ? "none" : std::string_view(bundle.front().name);
+  if (Status open = check_layer(layer, first); !open) return open;
+  layers_[layer.index()].expected = std::move(bundle);
+  return {};
+}
 
 Status ExpertStore::register_layer(LayerId layer, std::span<const TensorSpec> tensors) {
   if (tensors.empty()) {
     return failure(Errc::invalid_argument, fmt::format("layer {}: no tensors", layer.value()));
   }
-  if (!ids<LayerId>(num_layers()).contains(layer)) {
-    return failure(Errc::invalid_argument, fmt::format("layer {}, tensor {}: the layer is not in 0..{}",
-                                                       layer.value(), tensors[0].name, num_layers() - 1));
-  }
-  if (!this->tensors(layer).empty()) {
-    return failure(Errc::invalid_argument, fmt::format("layer {}, tensor {}: the layer is registered already",
-                                                       layer.value(), tensors[0].name));
-  }
+  if (Status open = check_layer(layer, tensors.front().name); !open) return open;
+  Layer& entry = layers_[layer.index()];
+  if (Status sound = check_tensors(layer, tensors, slots_.size()); !sound) return sound;
+  if (Status same = check_expected(layer, tensors, entry.expected); !same) return same;
   std::vector<Extent> extents;
   for (LayerId other : ids<LayerId>(num_layers())) {
     for (const TensorSpec& tensor : this->tensors(other)) extents.push_back(extent_of(other, tensor));
   }
-  Layer bundle;
+  std::vector<std::size_t> copies;
   for (const TensorSpec& tensor : tensors) {
-    if (Status checked = check_tensor(layer, tensor, slots_.size()); !checked) return checked;
     extents.push_back(extent_of(layer, tensor));
-    bundle.tensors.push_back(tensor);
-    bundle.bundle_bytes += tensor.slot_bytes;
+    copies.push_back(nd_copy_bytes(tensor));
   }
   if (Status apart = check_apart(std::move(extents)); !apart) return apart;
-  layers_[layer.index()] = std::move(bundle);
+  entry.workspaces = workspaces_->reserve(copies);
+  entry.tensors.assign(tensors.begin(), tensors.end());
+  for (const TensorSpec& tensor : tensors) entry.bundle_bytes += tensor.slot_bytes;
+  entry.needs_workspace = !std::ranges::all_of(tensors, is_addressable);
   return {};
 }
 
@@ -93,16 +136,88 @@ std::size_t ExpertStore::bundle_bytes(LayerId layer) const noexcept {
   return layers_[layer.index()].bundle_bytes;
 }
 
+std::uint64_t ExpertStore::bundle_hash() const noexcept {
+  Checksum running;
+  for (const Layer& layer : layers_) {
+    running.update_value(layer.tensors.size());
+    for (const TensorSpec& tensor : layer.tensors) {
+      update_name(running, tensor.name);
+      running.update_value(tensor.type);
+      running.update_value(tensor.slot_bytes);
+    }
+  }
+  return running.digest();
+}
+
+std::uint64_t ExpertStore::fingerprint() const noexcept {
+  Checksum running;
+  for (const Layer& layer : layers_) {
+    running.update_value(layer.tensors.size());
+    for (const TensorSpec& tensor : layer.tensors) update_identity(running, tensor);
+  }
+  return running.digest();
+}
+
+std::size_t ExpertStore::workspace_bytes() const noexcept { return workspaces_->total_bytes(); }
+
+bool ExpertStore::needs_workspace(LayerId layer) const noexcept {
+  return ids<LayerId>(num_layers()).contains(layer) && layers_[layer.index()].needs_workspace;
+}
+
+bool ExpertStore::try_acquire_workspaces() noexcept { return !std::exchange(is_acquired_, true); }
+
+void ExpertStore::release_workspaces() noexcept { is_acquired_ = false; }
+
+void ExpertStore::begin_layer(LayerId layer) noexcept {
+  if (!needs_workspace(layer)) return;
+  TRIMTAB_ASSERT(!begun_);
+  const Layer& entry = layers_[layer.index()];
+  for (std::size_t tensor = 0; tensor < entry.tensors.size(); ++tensor) {
+    const std::size_t workspace = entry.workspaces[tensor];
+    if (workspace != Workspaces::none) read_storage(entry.tensors[tensor], (*workspaces_)[workspace]);
+  }
+  changed_.assign(slots_.size(), false);
+  begun_ = layer;
+}
+
+void ExpertStore::end_layer(LayerId layer) noexcept {
+  if (!needs_workspace(layer)) return;
+  TRIMTAB_ASSERT(begun_ == layer);
+  begun_.reset();
+  if (std::ranges::find(changed_, true) == changed_.end()) return;
+  const Layer& entry = layers_[layer.index()];
+  for (std::size_t tensor = 0; tensor < entry.tensors.size(); ++tensor) {
+    const std::size_t workspace = entry.workspaces[tensor];
+    if (workspace != Workspaces::none)
+      write_storage(entry.tensors[tensor], (*workspaces_)[workspace], changed_);
+  }
+}
+
 std::span<std::byte> ExpertStore::tensor_slot(LayerId layer, std::size_t tensor, SlotId slot) const noexcept {
+  TRIMTAB_ASSERT(tensor < tensors(layer).size() && is_addressable(tensors(layer)[tensor]));
+  return payload(layer, tensor, slot);
+}
+
+std::span<const std::byte> ExpertStore::tensor_payload(LayerId layer, std::size_t tensor,
+                                                       SlotId slot) const noexcept {
+  return payload(layer, tensor, slot);
+}
+
+/// Where the slot's rows lie one after another: in storage or in the workspace.
+std::span<std::byte> ExpertStore::payload(LayerId layer, std::size_t tensor, SlotId slot) const noexcept {
   TRIMTAB_ASSERT(tensor < tensors(layer).size() && slots_.contains(slot));
-  const TensorSpec& spec = layers_[layer.index()].tensors[tensor];
-  return {spec.base + (slot.index() - slots_.first().index()) * spec.stride_bytes, spec.slot_bytes};
+  const Layer& entry = layers_[layer.index()];
+  const TensorSpec& spec = entry.tensors[tensor];
+  const std::size_t workspace = entry.workspaces[tensor];
+  if (workspace == Workspaces::none) return {spec.base + local(slot) * spec.stride_bytes, spec.slot_bytes};
+  TRIMTAB_ASSERT(begun_ == layer);
+  return (*workspaces_)[workspace].subspan(local(slot) * spec.slot_bytes, spec.slot_bytes);
 }
 
 void ExpertStore::read_bundle(LayerId layer, SlotId slot, std::span<std::byte> bundle) const noexcept {
   TRIMTAB_ASSERT(bundle.size() == bundle_bytes(layer));
   for (std::size_t tensor = 0; tensor < tensors(layer).size(); ++tensor) {
-    const std::span<const std::byte> from = tensor_slot(layer, tensor, slot);
+    const std::span<const std::byte> from = payload(layer, tensor, slot);
     std::memcpy(bundle.data(), from.data(), from.size());
     bundle = bundle.subspan(from.size());
   }
@@ -111,16 +226,17 @@ void ExpertStore::read_bundle(LayerId layer, SlotId slot, std::span<std::byte> b
 void ExpertStore::exchange_bundle(LayerId layer, SlotId slot, std::span<std::byte> bundle) noexcept {
   TRIMTAB_ASSERT(bundle.size() == bundle_bytes(layer));
   for (std::size_t tensor = 0; tensor < tensors(layer).size(); ++tensor) {
-    const std::span<std::byte> live = tensor_slot(layer, tensor, slot);
+    const std::span<std::byte> live = payload(layer, tensor, slot);
     swap_bytes(live, bundle.first(live.size()));
     bundle = bundle.subspan(live.size());
   }
+  if (needs_workspace(layer)) changed_[local(slot)] = true;
 }
 
 std::uint64_t ExpertStore::checksum(LayerId layer, SlotId slot, ExpertId expert) const noexcept {
   Checksum running(checksum_seed(layer, expert));
   for (std::size_t tensor = 0; tensor < tensors(layer).size(); ++tensor) {
-    running.update(tensor_slot(layer, tensor, slot));
+    running.update(payload(layer, tensor, slot));
   }
   return running.digest();
 }

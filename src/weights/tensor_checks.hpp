@@ -1,29 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <trimtab/weights/expert_store.hpp>
+#include <trimtab/core/ids.hpp>
+#include <trimtab/core/result.hpp>
+#include <trimtab/weights/tensor_spec.hpp>
 
-#include <cstdint>
-#include <vector>
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <utility>
 
 namespace trimtab {
 
-/// What a tensor spans, from its first slot's first byte to its last slot's last.
-struct Extent {
-  std::uintptr_t begin = 0;
-  std::uintptr_t end = 0;  ///< One past the last byte; equals `begin` when there are no slots.
-  LayerId layer;
-  const TensorSpec* tensor = nullptr;  ///< Borrowed.
-  std::size_t order = 0;               ///< Of registration; filled by `check_apart`.
-};
+/// "layer 17, tensor w2: …"
+template <class... Args>
+[[nodiscard]] tl::unexpected<Error> refuse(LayerId layer, const std::string& tensor,
+                                           fmt::format_string<Args...> format, Args&&... args) {
+  return failure(Errc::invalid_argument, fmt::format("layer {}, tensor {}: {}", layer.value(), tensor,
+                                                     fmt::format(format, std::forward<Args>(args)...)));
+}
 
-/// Whether one tensor is sound by itself.
+/// Whether one tensor is sound by itself, in a store of `num_slots` slots.
 [[nodiscard]] Status check_tensor(LayerId layer, const TensorSpec& tensor, std::size_t num_slots);
 
-/// Precondition: `check_tensor` passed.
-[[nodiscard]] Extent extent_of(LayerId layer, const TensorSpec& tensor) noexcept;
-
-/// Whether no two of the extents, given in order of registration, share a byte. Blames the later one.
-[[nodiscard]] Status check_apart(std::vector<Extent> extents);
+/// What one slot takes in storage, gaps and padding inside it included. Precondition: `check_tensor` passed.
+[[nodiscard]] std::size_t slot_extent(const TensorSpec& tensor) noexcept;
 
 }  // namespace trimtab

@@ -2,8 +2,9 @@
 #include "migrate/control.hpp"
 #include "migrate/message.hpp"
 #include "support/cluster.hpp"
-#include "support/faulty_transport.hpp"
 #include "support/placements.hpp"
+
+#include <trimtab/transport/faulty.hpp>
 
 #include <gtest/gtest.h>
 

@@ -24,7 +24,7 @@ Drawn<Id> draw_batch(FuzzInput& input, const RoutingTable& table) {
   const std::int32_t shared = input.below(3);
   if (shared > 0) drawn.batch.row_stride = drawn.batch.top_k + shared;
   const std::int32_t num_rows = input.below(40);
-  const auto stride = static_cast<std::size_t>(drawn.batch.top_k + shared);
+  const auto stride = static_cast<std::size_t>(drawn.batch.top_k) + static_cast<std::size_t>(shared);
   drawn.ids.resize(stride * static_cast<std::size_t>(num_rows));
   if (input.below(2) == 1) drawn.batch.num_valid_tokens = input.below(num_rows + 2);
   drawn.batch.first_token = input.number<std::uint32_t>();

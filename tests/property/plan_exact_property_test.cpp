@@ -48,8 +48,10 @@ RC_GTEST_PROP(ExactPlan, KeepsItsPromises, ()) {
 }
 
 RC_GTEST_PROP(ExactPlan, SpillsNoMoreThanAllowed, ()) {
-  PlanCase drawn = draw_exact_case();
-  RC_PRE(drawn.options.locality == Locality::group_spill);
+  PlanCase drawn = draw_case();
+  drawn.options.shares = ShareMode::exact;
+  drawn.options.locality = Locality::group_spill;
+  RC_PRE(is_feasible(drawn));
   const Plan plan = plan_of(drawn.loads, drawn.topology, drawn.options);
   for (const LayerReport& report : plan.layers) {
     if (report.is_dense) continue;

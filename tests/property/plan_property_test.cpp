@@ -59,8 +59,9 @@ RC_GTEST_PROP(PlanRebalance, KeepsGroupsInsideNodes, ()) {
 }
 
 RC_GTEST_PROP(PlanRebalance, SpillsNoMoreThanAllowed, ()) {
-  const PlanCase drawn = draw_feasible_case();
-  RC_PRE(drawn.options.locality == Locality::group_spill);
+  PlanCase drawn = draw_case();
+  drawn.options.locality = Locality::group_spill;
+  RC_PRE(is_feasible(drawn));
   const Plan plan = plan_of(drawn.loads, drawn.topology, drawn.options);
   for (const LayerReport& report : plan.layers) {
     if (report.is_dense) continue;

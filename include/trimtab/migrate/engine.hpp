@@ -22,17 +22,37 @@ namespace trimtab {
 
 /// States of one rank in one step (docs/design/0002-migration-step.md).
 enum class StepState : std::uint8_t {
-  idle,       ///< No program.
-  proposed,   ///< A program was begun here; not every rank has agreed yet.
-  staging,    ///< All agreed; bytes are moving into staging.
-  staged,     ///< Voted; only a decision ends the step now if the vote was yes.
-  draining,   ///< Commit decided; forwards below F are finishing.
-  committed,  ///< Slots and table are new here; displaced bundles wait in staging for the other ranks.
-  in_doubt,   ///< Terminal: the decision or an acknowledgement did not come in time, or committed bytes did
-              ///< not verify.
+  idle,        ///< No program.
+  proposed,    ///< A program was begun here; not every rank has agreed yet.
+  staging,     ///< All agreed; bytes are moving into staging.
+  staged,      ///< Voted; only a decision ends the step now if the vote was yes.
+  draining,    ///< Commit decided; forwards below F are finishing.
+  committing,  ///< Slots and table change. Passed through inside one `advance`: only an observer sees it.
+  committed,   ///< Slots and table are new here; displaced bundles wait in staging for the other ranks.
+  in_doubt,    ///< Terminal: the decision or an acknowledgement did not come in time, or committed bytes did
+               ///< not verify.
 };
 
 [[nodiscard]] std::string_view to_string(StepState state) noexcept;
+
+/// What moves a rank from one state to the next; the pairs that occur are listed in specs/transitions.txt.
+enum class StepEvent : std::uint8_t {
+  begin,       ///< A program was begun here.
+  start,       ///< All ranks agreed.
+  no_room,     ///< All agreed, but staging is still quarantined: a no.
+  vote_yes,    ///< Everything is staged and verified.
+  vote_no,     ///< Staging or preparing the commit failed.
+  commit,      ///< Decided.
+  abort,       ///< Decided, or implied by the proposal of a later attempt.
+  drained,     ///< No batch below F is left.
+  published,   ///< Slots and table are new.
+  unverified,  ///< Bytes differ after the exchange.
+  release,     ///< All acknowledged, or implied by the proposal of a later attempt.
+  deadline,    ///< A wait took too long.
+  failed,      ///< The channel failed, or what was said contradicts the protocol.
+};
+
+[[nodiscard]] std::string_view to_string(StepEvent event) noexcept;
 
 struct EngineOptions {
   std::size_t staging_budget_bytes = 0;                 ///< Per rank; allocated at construction (M8).
@@ -60,12 +80,14 @@ struct EngineCounters {
       stall{};  ///< From the first `hold` for a forward (or the start of the commit) to the next `go`.
 };
 
-/// Told about commits on this rank, on the thread of `advance`.
+/// Told about commits and state changes on this rank, on the thread of the call that makes them.
 class EngineObserver {
  public:
   virtual ~EngineObserver() = default;
   /// Slots and table of this rank are at `epoch` now.
   virtual void on_commit(const Step& step, Epoch epoch) = 0;
+  /// `health().state` is `after` now. Must not call the engine.
+  virtual void on_transition(StepState /*before*/, StepEvent /*event*/, StepState /*after*/) {}
 };
 
 /// How the engine is, for metrics and people.

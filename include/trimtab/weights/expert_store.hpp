@@ -3,50 +3,59 @@
 
 #include <trimtab/core/ids.hpp>
 #include <trimtab/core/result.hpp>
+#include <trimtab/weights/tensor_spec.hpp>
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace trimtab {
 
-enum class ElementType : std::uint8_t { int8, uint8, float16, bfloat16, int32, float32 };
+class Workspaces;
 
-/// Bytes of one element.
-[[nodiscard]] std::size_t size_of(ElementType type) noexcept;
-
-/// One tensor of the expert bundle in one layer, for all slots of this rank: slot i lies at `base + i *
-/// stride_bytes`. Dense layout: a slot is one contiguous range of `slot_bytes`.
-struct TensorSpec {
-  std::string name;  ///< For messages: "w13", "w13_scale", …
+/// What a tensor of the bundle is on every rank, wherever and however it lies there.
+struct BundleTensor {
+  std::string name;
   ElementType type = ElementType::int8;
-  std::byte* base = nullptr;     ///< Borrowed for the store's lifetime; never changes after registration.
-  std::int32_t num_slots = 0;    ///< Must equal the store's.
-  std::size_t slot_bytes = 0;    ///< Payload of one slot.
-  std::size_t stride_bytes = 0;  ///< Distance of two slots, >= slot_bytes; the gap is never touched.
+  std::size_t slot_bytes = 0;
 };
 
 /// The weights of this rank's slots, seen as bundles: all tensors that make one expert, moved whole or not at
-/// all (M5).
+/// all (M5), in the order of registration, rows without gaps or padding, whatever their layout.
 ///
-/// Borrows the memory; owns only the description. Addresses never change (M4).
+/// Bundles of a layer that `needs_workspace` are read and exchanged between `begin_layer` and `end_layer`
+/// only; for other layers the two do nothing, so that a caller need not know.
+/// Borrows the memory; owns the description and the workspaces. Addresses and format tags never change (M4).
 /// Threads: const calls may run together; calls that write a slot need that no other call touches the same
-/// slot.
+/// slot. `begin_layer` and `end_layer` need that no other call runs.
 class ExpertStore {
  public:
   /// `slots` is the rank's range of physical slots, the same in every layer.
   ExpertStore(std::int32_t num_layers, IdRange<SlotId> slots);
+  ~ExpertStore();
+  ExpertStore(const ExpertStore&) = delete;
+  ExpertStore& operator=(const ExpertStore&) = delete;
+
+  /// Declares what every rank registers for `layer`, before it is registered here. Optional.
+  /// @return `invalid_argument`, and nothing declared, for a layer out of range or registered already.
+  Status expect_bundle(LayerId layer, std::vector<BundleTensor> bundle);
 
   /// Registers all tensors of one layer's bundle, in the order in which a bundle is laid out in staging.
+  /// Allocates the workspaces that their layouts need.
   /// @return `invalid_argument` with layer and tensor name, and nothing registered, for: no tensors; a layer
-  ///         out of range or registered already; a null base; an empty slot; stride 0 or < slot_bytes
-  ///         (broadcast or aliased slots); a slot size that is no multiple of the element size; a base or
-  ///         stride that is no multiple of it either; a slot count that is not the store's; memory that
-  ///         leaves the address space or overlaps another tensor, of this call or registered before.
-  ///         Overlap is judged by whole extents, first slot to last: a tensor inside the gaps of another
-  ///         (interleaved slots) is refused as well.
+  ///         out of range or registered already; a name twice; tensors other than `expect_bundle` declared; a
+  ///         null base; an empty slot; stride 0 or below what a slot takes (broadcast or aliased slots); rows
+  ///         that overlap; a slot or row that is no multiple of the element size; a base, stride or pitch
+  ///         that is no multiple of it either; an NZ stride that is not `nz_bytes`; a storage that is
+  ///         elsewhere or tagged otherwise; a slot count that is not the store's; sizes that overflow; memory
+  ///         that leaves the address space or overlaps another tensor, of this call or registered before.
+  ///         Overlap is judged by whole extents, first slot to last fused expert: a tensor inside the gaps of
+  ///         another (interleaved slots) is refused as well.
   Status register_layer(LayerId layer, std::span<const TensorSpec> tensors);
 
   [[nodiscard]] std::int32_t num_layers() const noexcept { return static_cast<std::int32_t>(layers_.size()); }
@@ -56,13 +65,41 @@ class ExpertStore {
   /// Bytes of one bundle of `layer`, without gaps; 0 when not registered.
   [[nodiscard]] std::size_t bundle_bytes(LayerId layer) const noexcept;
 
-  /// Memory of tensor `tensor` of `slot`, a physical slot of this rank.
+  /// Of names, types and payload sizes of all bundles, in order: equal on ranks whose bundles fit together,
+  /// in whatever layouts they lie. To be agreed on with a program (M6).
+  [[nodiscard]] std::uint64_t bundle_hash() const noexcept;
+  /// Of addresses, format tags and shapes of all tensors, as their storages tell them now: it never changes
+  /// once all layers are registered (M4).
+  [[nodiscard]] std::uint64_t fingerprint() const noexcept;
+
+  /// Bytes of workspaces, beside staging and the weights; 0 when every slot is addressable. Grows only by
+  /// `register_layer`.
+  [[nodiscard]] std::size_t workspace_bytes() const noexcept;
+  /// Whether `layer` has a tensor whose slots are not addressable.
+  [[nodiscard]] bool needs_workspace(LayerId layer) const noexcept;
+  /// Keeps the workspaces for one user, who may send from them. False while another has them.
+  [[nodiscard]] bool try_acquire_workspaces() noexcept;
+  void release_workspaces() noexcept;
+
+  /// Copies tensors whose slots are not addressable into workspaces, where the bundles of `layer` can then be
+  /// used; the storage stays as it is and in service. Precondition: no other such layer is begun.
+  void begin_layer(LayerId layer) noexcept;
+  /// Writes back in place what was exchanged since `begin_layer`; nothing when nothing was. Precondition: if
+  /// something was, nobody reads the layer's storage.
+  void end_layer(LayerId layer) noexcept;
+
+  /// Memory of tensor `tensor` of `slot`, a physical slot of this rank. Precondition: it is addressable.
   [[nodiscard]] std::span<std::byte> tensor_slot(LayerId layer, std::size_t tensor,
                                                  SlotId slot) const noexcept;
+  /// The payload of tensor `tensor` of `slot`: in its storage where it is addressable, else in the workspace,
+  /// valid until `end_layer`.
+  [[nodiscard]] std::span<const std::byte> tensor_payload(LayerId layer, std::size_t tensor,
+                                                          SlotId slot) const noexcept;
 
   /// Copies a slot's bundle into `bundle` (bundle_bytes long), tensor after tensor.
   void read_bundle(LayerId layer, SlotId slot, std::span<std::byte> bundle) const noexcept;
-  /// Swaps a slot's bundle with `bundle`: afterwards the slot holds what `bundle` held, and the reverse.
+  /// Swaps a slot's bundle with `bundle`: afterwards the slot holds what `bundle` held, and the reverse. In a
+  /// workspace it takes effect at `end_layer`.
   void exchange_bundle(LayerId layer, SlotId slot, std::span<std::byte> bundle) noexcept;
 
   /// Checksum of a slot's bundle, bound to the logical expert it is meant to be: the same bytes under another
@@ -74,12 +111,25 @@ class ExpertStore {
 
  private:
   struct Layer {
+    std::vector<BundleTensor> expected;  ///< Empty: whatever is registered.
     std::vector<TensorSpec> tensors;
+    std::vector<std::size_t> workspaces;  ///< By tensor.
     std::size_t bundle_bytes = 0;
+    bool needs_workspace = false;
   };
+
+  [[nodiscard]] std::size_t local(SlotId slot) const noexcept {
+    return slot.index() - slots_.first().index();
+  }
+  [[nodiscard]] Status check_layer(LayerId layer, std::string_view first_tensor) const;
+  [[nodiscard]] std::span<std::byte> payload(LayerId layer, std::size_t tensor, SlotId slot) const noexcept;
 
   IdRange<SlotId> slots_;
   std::vector<Layer> layers_;
+  std::unique_ptr<Workspaces> workspaces_;
+  std::optional<LayerId> begun_;  ///< The layer that is in the workspaces.
+  std::vector<bool> changed_;     ///< Its slots that were exchanged, by local index.
+  bool is_acquired_ = false;
 };
 
 }  // namespace trimtab

@@ -4,8 +4,9 @@
 // for the engine that executes it.
 #include "migrate/staging.hpp"
 #include "support/cluster.hpp"
-#include "support/faulty_transport.hpp"
 #include "support/placements.hpp"
+
+#include <trimtab/transport/faulty.hpp>
 
 #include <gtest/gtest.h>
 

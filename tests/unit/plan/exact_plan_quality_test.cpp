@@ -56,8 +56,9 @@ Figure even_of(const LoadMatrix& loads, const Placement& placement, const Topolo
 
 LoadMatrix first_sparse_layers(const LoadMatrix& loads, std::int32_t num_layers) {
   std::vector<double> values;
+  const auto enough = static_cast<std::size_t>(num_layers) * static_cast<std::size_t>(loads.num_experts());
   for (LayerId layer : ids<LayerId>(loads.num_layers())) {
-    const bool is_full = values.size() == static_cast<std::size_t>(num_layers * loads.num_experts());
+    const bool is_full = values.size() == enough;
     if (loads.is_dense(layer) || is_full) continue;
     values.insert(values.end(), loads.layer(layer).begin(), loads.layer(layer).end());
   }

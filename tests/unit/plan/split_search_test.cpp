@@ -45,7 +45,7 @@ TEST(SearchForSplit, EndsNeverAboveItsStart) {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     // so steep that less can be left over while the fullest rank gets fuller
     const auto loads = lognormal_loads({1, 40}, 1.0 + static_cast<double>(seed % 4) / 2.0, seed);
-    for (const std::size_t steps : {4, 40, 100, 500}) {
+    for (const std::size_t steps : {4U, 40U, 100U, 500U}) {
       const auto row = searched(loads, topology, start, steps);
       EXPECT_LE(exact_imbalance(loads.layer(first_layer), row, topology),
                 exact_imbalance(loads.layer(first_layer), start, topology) * (1.0 + 1e-9));

@@ -209,8 +209,9 @@ TEST(RegisterLayerOfAnEmptyRank, AcceptsTensorsWithoutSlots) {
   ExpertStore store(1, {SlotId{3}, SlotId{3}});
   std::byte memory{};
   Bundle bundle(2);
+  bundle[0].name = "w13";
+  bundle[1].name = "w2";
   for (TensorSpec& spec : bundle) {
-    spec.name = "w13";
     spec.base = &memory;
     spec.slot_bytes = 8;
     spec.stride_bytes = 8;

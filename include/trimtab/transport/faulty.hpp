@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <trimtab/transport/transport.hpp>
+#include <trimtab/core/clock.hpp>
+#include <trimtab/transport/decorator.hpp>
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <unordered_map>
+#include <string_view>
 #include <vector>
 
-namespace trimtab::test {
+namespace trimtab {
+
+class PartedTickets;
 
 /// Which legs a fault means; what is not set matches any.
 struct LegMatcher {
@@ -27,9 +30,13 @@ enum class FaultAction : std::uint8_t {
   drop,       ///< Sends only: done for the sender, never reaches the peer.
   corrupt,    ///< Sends only: the peer gets a copy with its middle byte inverted. Empty messages stay whole.
   duplicate,  ///< Sends only: the message arrives once more, so it also meets the peer's next receive.
-  delay,      ///< Withheld until FaultScript::release_delayed; later legs overtake it.
+  delay,      ///< Withheld for `Fault::hold`, or until FaultScript::release_delayed; later legs overtake it.
+  reorder,    ///< Withheld until a later leg of its side, peer and tag has overtaken it, or as `delay`.
   fail,       ///< `post` returns an error and starts no leg.
 };
+
+/// "drop", "corrupt", "duplicate", "delay", "reorder", "fail".
+[[nodiscard]] std::string_view to_string(FaultAction action) noexcept;
 
 /// One fault: strikes the `occurrence`-th leg (from 0) that `match` means, in the order of posting, once.
 struct Fault {
@@ -37,9 +44,11 @@ struct Fault {
   FaultAction action = FaultAction::drop;
   std::uint64_t occurrence = 0;
   Errc code = Errc::peer_lost;  ///< What a `fail` returns.
+  /// How long a `delay` lasts on the clock of the transport; not set: until the script releases it.
+  std::optional<Clock::duration> hold = std::nullopt;
 };
 
-/// The faults of one end, shared with the test, which must be able to see that they struck.
+/// The faults of one end, shared with whoever must be able to see that they struck.
 /// The accessors may be called from any thread.
 class FaultScript {
  public:
@@ -57,56 +66,36 @@ class FaultScript {
 
  private:
   std::vector<Fault> faults_;
-  std::vector<std::uint64_t> num_matched_;  // by fault
+  std::vector<std::uint64_t> num_matched_;  ///< By fault.
   std::atomic<std::size_t> num_struck_{0};
   std::atomic<bool> is_released_{false};
 };
 
-/// A rank's end that loses, damages, repeats, holds up or refuses messages as scripted: what networks do,
-/// made repeatable. Never changes the sender's memory. Channels opened from it are without faults.
-class FaultyTransport final : public Transport {
+/// A rank's end that loses, damages, repeats, holds up, reorders or refuses messages as scripted: what
+/// networks do, made repeatable. Never changes the sender's memory.
+class FaultyTransport final : public TransportDecorator {
  public:
-  FaultyTransport(std::unique_ptr<Transport> inner, std::shared_ptr<FaultScript> script)
-      : inner_(std::move(inner)), script_(std::move(script)) {}
-  ~FaultyTransport() override { join(); }
-
-  [[nodiscard]] const Capabilities& capabilities() const noexcept override { return inner_->capabilities(); }
-  [[nodiscard]] Rank rank() const noexcept override { return inner_->rank(); }
-  [[nodiscard]] std::int32_t num_ranks() const noexcept override { return inner_->num_ranks(); }
-  [[nodiscard]] bool can_reach(Rank peer) const noexcept override { return inner_->can_reach(peer); }
+  /// Borrows the clock, which times `Fault::hold`. Precondition: there is one where a fault has a hold.
+  FaultyTransport(std::unique_ptr<Transport> inner, std::shared_ptr<FaultScript> script,
+                  const Clock* clock = nullptr);
+  ~FaultyTransport() override;
 
   Result<Ticket> post(std::span<const Leg> legs) override;
   Result<Progress> poll(Ticket ticket, std::chrono::nanoseconds budget) override;
   void cancel(Ticket ticket) noexcept override;
-  Result<std::unique_ptr<Transport>> open_channel() override { return inner_->open_channel(); }
-  [[nodiscard]] std::vector<Rank> take_peer_down_events() override { return inner_->take_peer_down_events(); }
   void close() noexcept override;
-  void join() noexcept override { inner_->join(); }
 
  private:
-  struct Posted {
-    std::vector<Ticket> inner;                    ///< Not known to be terminal yet.
-    std::vector<Leg> delayed;                     ///< Not handed to the inner transport yet.
-    std::vector<std::vector<std::byte>> damaged;  ///< What was sent instead of the caller's memory.
-    bool is_cancelled = false;
-    std::optional<Error> error;
-  };
-  /// Legs that go out at once, and those that go out behind them although nobody waits for them.
-  struct Plan {
-    std::vector<Leg> now;
-    std::vector<Leg> again;
-  };
+  struct Plan;
 
-  Result<Plan> plan(std::span<const Leg> legs, Posted& posted);
-  void release(Posted& posted);
+  Result<Plan> plan(std::span<const Leg> legs);
+  void release();
   void repeat(const Leg& leg);
-  Result<Progress> poll_inner(Posted& posted, std::chrono::nanoseconds budget);
 
-  std::unique_ptr<Transport> inner_;
   std::shared_ptr<FaultScript> script_;
-  std::unordered_map<Ticket, Posted> tickets_;
+  const Clock* clock_;
+  std::unique_ptr<PartedTickets> tickets_;
   std::vector<std::unique_ptr<std::vector<std::byte>>> repeated_;  ///< Until the end is destroyed.
-  Ticket last_ticket_;
 };
 
-}  // namespace trimtab::test
+}  // namespace trimtab

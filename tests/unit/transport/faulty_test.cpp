@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "support/faulty_transport.hpp"
+#include "support/virtual_clock.hpp"
 
+#include <trimtab/transport/faulty.hpp>
 #include <trimtab/transport/inproc.hpp>
 
 #include <gtest/gtest.h>
@@ -18,7 +19,7 @@ class Faulty : public testing::Test {
   void script(std::vector<Fault> faults) {
     auto ends = std::move(*make_inproc_transports(2));
     script_ = std::make_shared<FaultScript>(std::move(faults));
-    faulty_ = std::make_unique<FaultyTransport>(std::move(ends[0]), script_);
+    faulty_ = std::make_unique<FaultyTransport>(std::move(ends[0]), script_, &clock_);
     peer_ = std::move(ends[1]);
   }
 
@@ -40,6 +41,7 @@ class Faulty : public testing::Test {
     return {};
   }
 
+  VirtualClock clock_;
   std::shared_ptr<FaultScript> script_;
   std::unique_ptr<Transport> faulty_;
   std::unique_ptr<Transport> peer_;
@@ -109,6 +111,32 @@ TEST_F(Faulty, DelayedSendCanBeCancelledAndThenNeverArrives) {
   script_->release_delayed();
   EXPECT_EQ(*faulty_->poll(send(two_, Tag{2}), at_once), Progress::pending);
   EXPECT_EQ(arrived(), Bytes());
+}
+
+TEST_F(Faulty, DelayedSendGoesWhenItsTimeIsOver) {
+  script({{.match = {}, .action = FaultAction::delay, .hold = std::chrono::milliseconds(5)}});
+  const Ticket held = send(one_);
+  clock_.advance(std::chrono::milliseconds(4));
+  EXPECT_EQ(*faulty_->poll(held, at_once), Progress::pending);
+  EXPECT_EQ(arrived(), Bytes());
+  clock_.advance(std::chrono::milliseconds(1));
+  EXPECT_EQ(*faulty_->poll(held, at_once), Progress::pending);
+  EXPECT_EQ(arrived(), one_);
+  EXPECT_EQ(*faulty_->poll(held, at_once), Progress::done);
+}
+
+TEST_F(Faulty, ReorderedSendArrivesBehindTheNextOfItsStream) {
+  script({{.match = {}, .action = FaultAction::reorder}});
+  const Ticket held = send(one_);
+  const Ticket other = send(two_, Tag{2});
+  EXPECT_EQ(arrived(Tag{2}), two_);
+  EXPECT_EQ(arrived(), Bytes()) << "another stream does not count";
+  const Ticket next = send(two_);
+  EXPECT_EQ(arrived(), two_);
+  EXPECT_EQ(arrived(), one_);
+  for (const Ticket ticket : {held, other, next}) {
+    EXPECT_EQ(*faulty_->poll(ticket, at_once), Progress::done);
+  }
 }
 
 TEST_F(Faulty, FailedPostStartsNoLeg) {
