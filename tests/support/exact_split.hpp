@@ -9,8 +9,7 @@
 namespace trimtab::test {
 
 /// Largest over mean rank load (by speed) when each expert's load is divided between its live ranks as well
-/// as it can be: what no split of this row can beat. To ask placements what they could do; SplitSolver, whose
-/// own tests do without it.
+/// as it can be: what no split of this row can beat. Found by max-flow, to ask placements what they could do.
 [[nodiscard]] double best_split_imbalance(std::span<const double> loads, std::span<const ExpertId> row,
                                           const Topology& topology);
 
