@@ -6,6 +6,8 @@
 #include <trimtab/migrate/engine.hpp>
 #include <trimtab/transport/inproc.hpp>
 
+#include "registered_main.hpp"
+
 #include <benchmark/benchmark.h>
 
 #include <cstring>
@@ -145,7 +147,5 @@ void register_benchmarks() {
 }  // namespace trimtab
 
 int main(int argc, char** argv) {
-  trimtab::register_benchmarks();
-  benchmark::Initialize(&argc, argv);
-  benchmark::RunSpecifiedBenchmarks();
+  return trimtab::bench::run_registered(argc, argv, trimtab::register_benchmarks);
 }

@@ -5,6 +5,8 @@
 
 #include <trimtab/migrate/program.hpp>
 
+#include "registered_main.hpp"
+
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -107,7 +109,5 @@ void register_benchmarks() {
 }  // namespace trimtab
 
 int main(int argc, char** argv) {
-  trimtab::register_benchmarks();
-  benchmark::Initialize(&argc, argv);
-  benchmark::RunSpecifiedBenchmarks();
+  return trimtab::bench::run_registered(argc, argv, trimtab::register_benchmarks);
 }

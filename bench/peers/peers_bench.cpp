@@ -17,6 +17,7 @@
 
 #include "plain.hpp"
 #include "quality.hpp"
+#include "registered_main.hpp"
 #include "support/generated_loads.hpp"
 
 namespace trimtab::bench {
@@ -212,10 +213,7 @@ int main(int argc, char** argv) {
   if (argc == 2 && std::strncmp(argv[1], export_option, std::strlen(export_option)) == 0) {
     return trimtab::bench::export_to(argv[1] + std::strlen(export_option));
   }
-  for (const auto& shape : trimtab::bench::shapes) trimtab::bench::register_shape(shape);
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
-  benchmark::RunSpecifiedBenchmarks();
-  benchmark::Shutdown();
-  return 0;
+  return trimtab::bench::run_registered(argc, argv, [] {
+    for (const auto& shape : trimtab::bench::shapes) trimtab::bench::register_shape(shape);
+  });
 }

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "plan/exact_imbalance.hpp"
+#include "registered_main.hpp"
 #include "support/drifting_loads.hpp"
 #include "support/generated_loads.hpp"
 #include "support/recorded_loads.hpp"
@@ -177,11 +178,4 @@ void register_all() {
 }  // namespace
 }  // namespace trimtab
 
-int main(int argc, char** argv) {
-  trimtab::register_all();
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
-  benchmark::RunSpecifiedBenchmarks();
-  benchmark::Shutdown();
-  return 0;
-}
+int main(int argc, char** argv) { return trimtab::bench::run_registered(argc, argv, trimtab::register_all); }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "plan/group.hpp"
+#include "registered_main.hpp"
 
 namespace trimtab {
 namespace {
@@ -141,11 +142,4 @@ void register_all() {
 }  // namespace
 }  // namespace trimtab
 
-int main(int argc, char** argv) {
-  trimtab::register_all();
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
-  benchmark::RunSpecifiedBenchmarks();
-  benchmark::Shutdown();
-  return 0;
-}
+int main(int argc, char** argv) { return trimtab::bench::run_registered(argc, argv, trimtab::register_all); }

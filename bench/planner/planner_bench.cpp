@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "registered_main.hpp"
 #include "support/generated_loads.hpp"
 
 namespace trimtab {
@@ -151,11 +152,4 @@ void register_all() {
 }  // namespace
 }  // namespace trimtab
 
-int main(int argc, char** argv) {
-  trimtab::register_all();
-  benchmark::Initialize(&argc, argv);
-  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
-  benchmark::RunSpecifiedBenchmarks();
-  benchmark::Shutdown();
-  return 0;
-}
+int main(int argc, char** argv) { return trimtab::bench::run_registered(argc, argv, trimtab::register_all); }

@@ -10,6 +10,7 @@
 #include <trimtab/split/split_solver.hpp>
 
 #include "plain_dinic.hpp"
+#include "registered_main.hpp"
 #include "support/generated_loads.hpp"
 #include "support/recorded_loads.hpp"
 
@@ -221,10 +222,8 @@ std::vector<Scene> make_scenes() {
 }  // namespace trimtab::bench
 
 int main(int argc, char** argv) {
-  benchmark::Initialize(&argc, argv);
   const auto scenes = trimtab::bench::make_scenes();
-  for (const auto& scene : scenes) trimtab::bench::add_scene(scene);
-  benchmark::RunSpecifiedBenchmarks();
-  benchmark::Shutdown();
-  return 0;
+  return trimtab::bench::run_registered(argc, argv, [&scenes] {
+    for (const auto& scene : scenes) trimtab::bench::add_scene(scene);
+  });
 }
