@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "support/layout_weights.hpp"
+#include "verify/layout_weights.hpp"
 
-#include "support/cluster.hpp"
+#include "verify/expert_values.hpp"
 
 #include <trimtab/core/assert.hpp>
 
@@ -9,7 +9,7 @@
 
 #include <algorithm>
 
-namespace trimtab::test {
+namespace trimtab::verify {
 namespace {
 
 constexpr std::size_t guard_bytes = 32;
@@ -164,4 +164,4 @@ void LayoutWeights::lose_writes(bool loses) {
   }
 }
 
-}  // namespace trimtab::test
+}  // namespace trimtab::verify

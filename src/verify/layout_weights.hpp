@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "support/poisoning_storage.hpp"
+#include "verify/poisoning_storage.hpp"
 
 #include <trimtab/core/placement.hpp>
 #include <trimtab/weights/expert_store.hpp>
@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace trimtab::test {
+namespace trimtab::verify {
 
 /// How a test's tensors lie. Matrices only are put into NZ, as engines do; vectors stay dense there.
 enum class Arrangement {
@@ -60,4 +60,4 @@ class LayoutWeights {
   ExpertStore store_;
 };
 
-}  // namespace trimtab::test
+}  // namespace trimtab::verify
