@@ -268,6 +268,7 @@ Result<bool> StageRun::expect_displaced(Incoming& item) {
 Status StageRun::verify(Incoming& item) {
   const std::uint64_t found = ExpertStore::checksum(item.move.layer, item.staged, item.move.expert);
   if (found != item.checksum) return mismatch(item.move, item.checksum, found, "in staging");
+  on_verified(item.move, item.staged);
   return {};
 }
 

@@ -36,7 +36,7 @@ class StageRun {
   /// `staging` must hold staging_need bytes.
   StageRun(const Context& context, const Step& step, std::span<std::byte> staging);
   /// Precondition: nothing is posted any more, or the channel is closed.
-  ~StageRun();
+  virtual ~StageRun();
   StageRun(const StageRun&) = delete;
   StageRun& operator=(const StageRun&) = delete;
 
@@ -61,7 +61,7 @@ class StageRun {
 
   /// Swaps every staged bundle with its slot; a layer in workspaces is written back once. Precondition:
   /// is_complete, no reader of the slots.
-  void exchange() noexcept;
+  virtual void exchange() noexcept;
 
   /// Re-reads up to `count` exchanged slots and compares them with what was verified in staging, beginning at
   /// a place that `salt` picks.
@@ -72,6 +72,12 @@ class StageRun {
   [[nodiscard]] std::uint64_t bytes_copied() const noexcept { return bytes_copied_; }
   /// Slots here whose expert was not on this rank before.
   [[nodiscard]] std::uint64_t slots_moved() const noexcept { return slots_moved_; }
+
+ protected:
+  /// Told once the bundle of `move` has been verified in `staged`.
+  virtual void on_verified(const Move& /*move*/, std::span<std::byte> /*staged*/) {}
+
+  [[nodiscard]] const Context& context() const noexcept { return context_; }
 
  private:
   enum class ItemState : std::uint8_t { waiting, posted, done };

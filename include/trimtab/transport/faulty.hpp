@@ -21,6 +21,7 @@ struct LegMatcher {
   Side side = Side::send;
   std::optional<Rank> peer = std::nullopt;
   std::optional<Tag> tag = std::nullopt;
+  std::optional<Tag> other_than = std::nullopt;  ///< Any tag but this one.
   std::optional<std::size_t> size_bytes = std::nullopt;
 
   [[nodiscard]] bool matches(const Leg& leg) const noexcept;

@@ -40,7 +40,7 @@ std::string_view to_string(FaultAction action) noexcept {
 
 bool LegMatcher::matches(const Leg& leg) const noexcept {
   return leg.side == side && (!peer || *peer == leg.peer) && (!tag || *tag == leg.tag) &&
-         (!size_bytes || *size_bytes == leg.memory.size());
+         (!other_than || *other_than != leg.tag) && (!size_bytes || *size_bytes == leg.memory.size());
 }
 
 FaultScript::FaultScript(std::vector<Fault> faults)
