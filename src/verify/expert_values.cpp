@@ -1,17 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "verify/expert_values.hpp"
 
+#include "verify/random.hpp"
+
 #include <trimtab/core/assert.hpp>
 
 namespace trimtab::verify {
 namespace {
-
-/// The output function of splitmix64: a bijection, so that different places have different values.
-std::uint64_t mix(std::uint64_t x) noexcept {
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
-  return x ^ (x >> 31);
-}
 
 /// Where a tensor's words are counted from.
 std::uint64_t place_of(LayerId layer, ExpertId expert, std::size_t tensor) noexcept {
