@@ -64,20 +64,69 @@ StepEngine::~StepEngine() {
 
 Status StepEngine::begin(Program program, std::shared_ptr<const TableCompiler> tables) {
   if (Status fit = check_program(program); !fit) return fit;
-  program_ = std::move(program);
-  tables_ = std::move(tables);
-  program_->hash = combine(program_->hash, store_.bundle_hash());
-  if (tables_) program_->hash = combine(program_->hash, tables_->fingerprint());
+  goal_.reset();
+  stall_budget_bytes_ = Message::no_budget;
+  take(std::move(program), std::move(tables));
   step_index_ = 0;
   begin_step(StepEvent::begin);
   return {};
 }
 
-Status StepEngine::check_program(const Program& program) const {
+Result<bool> StepEngine::begin_toward(MigrationGoal goal) {
+  if (Status ready = check_ready(); !ready) return failure(std::move(ready));
+  const Result<std::optional<std::size_t>> stall_bytes = stall_bytes_of(goal);
+  if (!stall_bytes) return failure(stall_bytes.error().code, stall_bytes.error().message);
+  Result<Program> program = build(goal, *stall_bytes);
+  if (!program) return failure(std::move(program));
+  if (program->steps.empty()) return false;
+  if (Status begun = begin(std::move(*program), goal.tables); !begun) return failure(std::move(begun));
+  goal_ = std::move(goal);
+  stall_budget_bytes_ = stall_bytes->value_or(Message::no_budget);
+  return true;
+}
+
+/// The first estimate is made in staging, which nobody uses yet.
+Result<std::optional<std::size_t>> StepEngine::stall_bytes_of(const MigrationGoal& goal) {
+  if (!goal.stall_budget) return std::optional<std::size_t>();
+  constexpr std::size_t most = std::size_t{8} << 20;
+  if (!copy_rate_.bytes_per_s())
+    runs_.use_idle(most, [&](auto memory) { copy_rate_.measure(memory, clock_); });
+  const std::optional<double> rate = copy_rate_.bytes_per_s();
+  if (!rate) return failure(Errc::unavailable, "no copy rate is known: the clock stands still");
+  Result<std::size_t> bytes = stall_budget(*goal.stall_budget, *rate);
+  if (!bytes) return failure(std::move(bytes));
+  return std::optional(*bytes);
+}
+
+Result<Program> StepEngine::build(const MigrationGoal& goal, std::optional<std::size_t> stall_bytes) const {
+  std::vector<std::size_t> bundle_bytes;
+  for (LayerId layer : ids<LayerId>(store_.num_layers())) bundle_bytes.push_back(store_.bundle_bytes(layer));
+  return build_program({.epoch = epoch(),
+                        .from = placement(),
+                        .to = goal.to,
+                        .topology = topology_,
+                        .bundle_bytes = bundle_bytes,
+                        .staging_budget_bytes = options_.staging_budget_bytes,
+                        .stall_budget_bytes = stall_bytes});
+}
+
+void StepEngine::take(Program program, std::shared_ptr<const TableCompiler> tables) {
+  program_ = std::move(program);
+  tables_ = std::move(tables);
+  program_->hash = combine(program_->hash, store_.bundle_hash());
+  if (tables_) program_->hash = combine(program_->hash, tables_->fingerprint());
+}
+
+Status StepEngine::check_ready() const {
   if (state_ == StepState::in_doubt)
     return failure(Errc::closed, "the engine is in doubt: restart this rank");
   if (!is_idle())
     return failure(Errc::invalid_argument, fmt::format("a program is running ({})", to_string(state_)));
+  return {};
+}
+
+Status StepEngine::check_program(const Program& program) const {
+  if (Status ready = check_ready(); !ready) return ready;
   if (program.steps.empty()) return failure(Errc::invalid_argument, "the program has no step");
   if (program.epoch != epoch()) {
     return failure(Errc::version_mismatch,
@@ -157,6 +206,7 @@ Status StepEngine::propose() {
   proposal.epoch = epoch().value();
   proposal.program_hash = program_->hash;
   proposal.step = static_cast<std::uint32_t>(step_index_);
+  proposal.stall_budget_bytes = stall_budget_bytes_;
   return coordinator_.propose(proposal);
 }
 
@@ -219,9 +269,21 @@ Status StepEngine::end_overtaken(std::uint64_t by_attempt) {
 
 Status StepEngine::answer_proposal() {
   has_answered_ = true;
+  if (Status cut = cut_as_proposed(); !cut) return send(MessageKind::agreement, false, cut.error().code, 0);
   const bool same = proposal_->program_hash == program_->hash && proposal_->epoch == epoch().value() &&
                     proposal_->step == step_index_;
   return send(MessageKind::agreement, same, Errc::version_mismatch, 0);
+}
+
+/// Builds the program anew when the coordinator has measured another rate than this rank.
+Status StepEngine::cut_as_proposed() {
+  const bool is_cut = proposal_->stall_budget_bytes == stall_budget_bytes_;
+  if (is_cut || !goal_ || step_index_ > 0 || proposal_->stall_budget_bytes == Message::no_budget) return {};
+  Result<Program> program = build(*goal_, proposal_->stall_budget_bytes);
+  if (!program) return failure(std::move(program));
+  take(std::move(*program), tables_);
+  stall_budget_bytes_ = proposal_->stall_budget_bytes;
+  return {};
 }
 
 Status StepEngine::on_start() {
@@ -289,7 +351,9 @@ Status StepEngine::on_decision(const Message& message) {
 Status StepEngine::commit() {
   if (!stalled_since_) stalled_since_ = clock_.now();
   enter(StepState::committing, StepEvent::drained);
+  const Clock::time_point begun = clock_.now();
   runs_.run().exchange();
+  copy_rate_.add(runs_.run().bytes_exchanged(), clock_.now() - begun);
   if (Status verified = runs_.run().verify_exchanged(options_.verify_sample, proposal_->attempt); !verified) {
     return fail_in_doubt(std::move(verified).error(), StepEvent::unverified);
   }
