@@ -3,7 +3,7 @@
 
 #include "migrate/control.hpp"
 #include "migrate/coordinator.hpp"
-#include "migrate/copy_rate.hpp"
+#include "migrate/goal_builder.hpp"
 #include "migrate/placement_history.hpp"
 #include "migrate/stage_run.hpp"
 #include "migrate/staged_runs.hpp"
@@ -75,9 +75,7 @@ class StepEngine : public Engine {
   [[nodiscard]] bool owes_decision() const noexcept { return state_ == StepState::staged && has_voted_yes_; }
   [[nodiscard]] Status check_ready() const;
   [[nodiscard]] Status check_program(const Program& program) const;
-  [[nodiscard]] Result<Program> build(const MigrationGoal& goal,
-                                      std::optional<std::size_t> stall_bytes) const;
-  [[nodiscard]] Result<std::optional<std::size_t>> stall_bytes_of(const MigrationGoal& goal);
+  void estimate_copy_rate();
   void take(Program program, std::shared_ptr<const TableCompiler> tables);
 
   Result<bool> pump(Clock::time_point until);
@@ -111,6 +109,7 @@ class StepEngine : public Engine {
   Coordinator coordinator_;
   EngineObserver* observer_ = nullptr;
 
+  GoalBuilder builder_;
   PlacementHistory history_;
   std::optional<Program> program_;
   std::optional<MigrationGoal> goal_;                      ///< Of the program in hand, if it was built here.
@@ -118,6 +117,7 @@ class StepEngine : public Engine {
   std::shared_ptr<const TableCompiler> tables_;            ///< Of the program in hand; null: even shares.
   std::size_t step_index_ = 0;
   StepState state_ = StepState::idle;
+  Clock::time_point since_;          ///< In this state.
   Clock::time_point until_;          ///< Deadline of the present wait.
   std::optional<Message> proposal_;  ///< Of the step in hand, or one that came before `begin`.
   std::uint64_t newest_attempt_ = 0;
@@ -135,7 +135,6 @@ class StepEngine : public Engine {
   std::optional<Clock::time_point> last_commit_;
   std::optional<Error> last_failure_;
   EngineCounters counters_;
-  CopyRate copy_rate_;
 };
 
 /// What Engine::make promises of its arguments.

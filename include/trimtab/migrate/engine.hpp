@@ -103,9 +103,15 @@ class EngineObserver {
 /// How the engine is, for metrics and people.
 struct EngineHealth {
   StepState state = StepState::idle;
-  Epoch epoch;  ///< In service here.
+  Clock::duration state_age{};  ///< How long it has been in this state.
+  Epoch epoch;                  ///< In service here.
   std::optional<Clock::time_point> last_commit;
+  std::uint64_t failures = 0;         ///< Steps that were rolled back, and one more in doubt.
   std::optional<Error> last_failure;  ///< Why the last rolled back or doubtful step ended so.
+  std::size_t staging_budget_bytes = 0;
+  std::size_t staging_used_bytes = 0;  ///< By the step in hand, and by quarantined receives of earlier ones.
+  std::size_t workspace_bytes = 0;     ///< Beside staging: of layers whose slots are not addressable.
+  std::size_t transport_buffer_bytes = 0;  ///< Beside staging: what the channel holds itself.
 };
 
 /// Runs programs transactionally over a fixed set of ranks: agree, stage, vote, drain, commit, or roll back
