@@ -113,9 +113,11 @@ EngineOptions draw_engine(const CaseOptions& options, Random& random) {
 
 Pace draw_pace(const CaseOptions& options, Random& random) {
   Pace pace;
-  pace.tick = options.deadline / random.within(20, 60);
   pace.budget = random.one_in(4) ? Clock::duration(0) : std::chrono::milliseconds(1);
   pace.skips_one_in = random.pick(std::to_array<std::size_t>({0, 0, 2, 10}));
+  // Who does one thing per call, or is called half as often, must be called more often in a deadline.
+  const bool is_slow = pace.budget == Clock::duration(0) || pace.skips_one_in == 2;
+  pace.tick = options.deadline / (is_slow ? random.within(200, 400) : random.within(20, 60));
   pace.max_in_flight = 1 + random.below(3);
   pace.max_batch_ticks = random.within(0, 3);
   pace.skips_forwards = random.one_in(4);
@@ -135,7 +137,8 @@ void draw_message_fault(CaseFault& fault, const Case& drawn, Random& random) {
   if (may_receive && random.one_in(4)) fault.side = Side::receive;
   if (fault.is_control) {
     fault.peer = fault.rank == Rank{0} ? Rank{random.within(1, num_ranks - 1)} : Rank{0};
-    fault.occurrence = random.below(12);
+    fault.occurrence = 1 + random.below(11);  // The first receive is posted when the engine is made.
+    if (fault.side == Side::send) fault.occurrence -= random.below(2);
   } else {
     fault.occurrence = random.below(24);
   }

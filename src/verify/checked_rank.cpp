@@ -146,6 +146,7 @@ void CheckedRank::check_served(const RoutingTable& table, Forward forward, std::
 }
 
 void CheckedRank::on_commit(const Step& step, Epoch epoch) {
+  last_step_ = nullptr;
   const std::uint64_t index = program_ == nullptr ? 0 : epoch.value() - program_->epoch.value() - 1;
   if (program_ == nullptr || index >= program_->steps.size()) {
     violate(Check::step_of_program,
@@ -154,10 +155,11 @@ void CheckedRank::on_commit(const Step& step, Epoch epoch) {
     violate(Check::step_of_program,
             fmt::format("epoch {} was committed after {} by another step than the program has", epoch.value(),
                         epoch_.value()));
+  } else {
+    last_step_ = &program_->steps[index];
   }
   contents_.apply(step);
   epoch_ = epoch;
-  last_step_ = &step;
   has_committed_ = true;
 }
 
@@ -166,7 +168,6 @@ void CheckedRank::on_transition(StepState before, StepEvent event, StepState aft
     setup_.story(fmt::format("rank {}: {} -> {} ({}), epoch {}", setup_.rank.value(), to_string(before),
                              to_string(after), to_string(event), epoch_.value()));
   }
-  if (after == StepState::in_doubt) state_before_doubt_ = before;
   if (after != StepState::idle) return;
   if (event != StepEvent::release) has_rolled_back_ = true;
   program_ = nullptr;
@@ -183,6 +184,15 @@ void CheckedRank::check_after_call() {
   if (std::exchange(has_rolled_back_, false))
     check_bytes(Check::rolled_back, fmt::format("after a rollback in epoch {}", epoch_.value()));
   last_step_ = nullptr;
+  if (program_ != nullptr) check_staging();
+}
+
+void CheckedRank::check_staging() {
+  const EngineHealth health = engine_->health();
+  staging_peak_bytes_ = std::max(staging_peak_bytes_, health.staging_used_bytes);
+  if (health.staging_used_bytes <= health.staging_budget_bytes) return;
+  violate(Check::staging, fmt::format("{} bytes of staging in use > budget {}", health.staging_used_bytes,
+                                      health.staging_budget_bytes));
 }
 
 void CheckedRank::check_bytes(Check check, std::string_view when) {

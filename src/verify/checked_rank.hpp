@@ -62,9 +62,12 @@ class CheckedRank final : public EngineObserver {
   [[nodiscard]] bool is_in_doubt() const noexcept { return is_in_doubt_; }
   [[nodiscard]] bool is_idle() const noexcept { return engine_->is_idle(); }
   [[nodiscard]] const Engine& engine() const noexcept { return *engine_; }
-  [[nodiscard]] std::string doubt() const { return doubt_; }
-  [[nodiscard]] StepState state_before_doubt() const noexcept { return state_before_doubt_; }
-  [[nodiscard]] std::size_t workspace_bytes() noexcept { return weights_.store().workspace_bytes(); }
+  /// Why.
+  [[nodiscard]] const std::string& doubt() const noexcept { return doubt_; }
+  /// Of the last commit.
+  [[nodiscard]] Epoch epoch() const noexcept { return epoch_; }
+  /// Most staging in use after any call.
+  [[nodiscard]] std::size_t staging_peak_bytes() const noexcept { return staging_peak_bytes_; }
 
   /// Whether the i-th fault of the case, if it strikes here, has struck.
   [[nodiscard]] bool has_struck(std::size_t fault) const;
@@ -98,6 +101,7 @@ class CheckedRank final : public EngineObserver {
   void begin_batch(Forward forward);
   void check_served(const RoutingTable& table, Forward forward, std::string_view when);
   void check_after_call();
+  void check_staging();
   void check_bytes(Check check, std::string_view when);
   void stop(const Error& error);
   void violate(Check check, const std::string& what);
@@ -121,7 +125,7 @@ class CheckedRank final : public EngineObserver {
   bool has_committed_ = false;    ///< In the present call.
   bool has_rolled_back_ = false;  ///< In the present call.
   bool is_in_doubt_ = false;
-  StepState state_before_doubt_ = StepState::idle;
+  std::size_t staging_peak_bytes_ = 0;
   std::string doubt_;
   std::optional<Violation> violation_;
 };
