@@ -61,6 +61,8 @@ class FaultScript {
   [[nodiscard]] bool is_released() const noexcept { return is_released_.load(); }
   /// How many faults have struck.
   [[nodiscard]] std::size_t num_struck() const noexcept { return num_struck_.load(); }
+  /// Whether the fault at `index` of those given has struck.
+  [[nodiscard]] bool has_struck(std::size_t index) const noexcept { return has_struck_[index].load(); }
 
   /// The fault that strikes this leg, or null. Counts it; for FaultyTransport.
   const Fault* next(const Leg& leg) noexcept;
@@ -69,6 +71,7 @@ class FaultScript {
   std::vector<Fault> faults_;
   std::vector<std::uint64_t> num_matched_;  ///< By fault.
   std::atomic<std::size_t> num_struck_{0};
+  std::unique_ptr<std::atomic<bool>[]> has_struck_;  ///< By fault.
   std::atomic<bool> is_released_{false};
 };
 

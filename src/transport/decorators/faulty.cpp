@@ -44,7 +44,9 @@ bool LegMatcher::matches(const Leg& leg) const noexcept {
 }
 
 FaultScript::FaultScript(std::vector<Fault> faults)
-    : faults_(std::move(faults)), num_matched_(faults_.size(), 0) {
+    : faults_(std::move(faults)),
+      num_matched_(faults_.size(), 0),
+      has_struck_(std::make_unique<std::atomic<bool>[]>(faults_.size())) {
   for (const Fault& fault : faults_) {
     const bool is_for_sends = fault.action == FaultAction::drop || fault.action == FaultAction::corrupt ||
                               fault.action == FaultAction::duplicate;
@@ -58,7 +60,9 @@ const Fault* FaultScript::next(const Leg& leg) noexcept {
     if (!faults_[i].match.matches(leg)) continue;
     if (num_matched_[i]++ == faults_[i].occurrence && striking == nullptr) striking = &faults_[i];
   }
-  if (striking != nullptr) num_struck_.fetch_add(1);
+  if (striking == nullptr) return nullptr;
+  has_struck_[static_cast<std::size_t>(striking - faults_.data())].store(true);
+  num_struck_.fetch_add(1);
   return striking;
 }
 

@@ -70,6 +70,26 @@ TEST_F(Faulty, CorruptedSendArrivesWithOneByteInvertedAndLeavesTheSendersMemory)
   EXPECT_EQ(one_, Bytes(8, std::byte{1}));
 }
 
+TEST_F(Faulty, TellsWhichFaultsHaveStruck) {
+  script({{.match = {}, .action = FaultAction::drop, .occurrence = 1},
+          {.match = {}, .action = FaultAction::corrupt}});
+  EXPECT_FALSE(script_->has_struck(0));
+  EXPECT_FALSE(script_->has_struck(1));
+  send(one_);
+  EXPECT_FALSE(script_->has_struck(0));
+  EXPECT_TRUE(script_->has_struck(1));
+  send(one_);
+  EXPECT_TRUE(script_->has_struck(0));
+}
+
+TEST_F(Faulty, MeansEveryTagButOne) {
+  script({{.match = {.other_than = Tag{1}}, .action = FaultAction::drop}});
+  send(one_, Tag{1});
+  send(one_, Tag{2});
+  EXPECT_EQ(arrived(Tag{1}), one_);
+  EXPECT_EQ(arrived(Tag{2}), Bytes());
+}
+
 TEST_F(Faulty, DuplicatedSendArrivesTwice) {
   script({{.match = {}, .action = FaultAction::duplicate}});
   const Ticket ticket = send(one_);
