@@ -131,7 +131,7 @@ Rank draw_rank(const Topology& topology, Random& random) {
 
 void draw_message_fault(CaseFault& fault, const Case& drawn, Random& random) {
   const std::int32_t num_ranks = drawn.topology.num_ranks();
-  fault.is_control = num_ranks > 1 && random.one_in(2);
+  fault.is_control = num_ranks > 1 && random.one_in(3);
   const bool may_receive =
       fault.kind == FaultKind::delay || fault.kind == FaultKind::reorder || fault.kind == FaultKind::fail;
   if (may_receive && random.one_in(4)) fault.side = Side::receive;
@@ -140,7 +140,7 @@ void draw_message_fault(CaseFault& fault, const Case& drawn, Random& random) {
     fault.occurrence = 1 + random.below(11);  // The first receive is posted when the engine is made.
     if (fault.side == Side::send) fault.occurrence -= random.below(2);
   } else {
-    fault.occurrence = random.below(24);
+    fault.occurrence = random.below(random.one_in(2) ? 6 : 24);
   }
   fault.code = random.pick(std::to_array({Errc::peer_lost, Errc::io, Errc::closed}));
 }

@@ -64,15 +64,17 @@ Result<std::unique_ptr<CheckedRank>> CheckedRank::make(const Setup& setup,
   return rank;
 }
 
-/// One decorator for each fault, so that it is known which of them struck.
 std::unique_ptr<Transport> CheckedRank::with_faults(std::unique_ptr<Transport> channel) {
+  std::vector<Fault> faults;
   for (std::size_t i = 0; i < setup_.drawn.faults.size(); ++i) {
     const CaseFault& fault = setup_.drawn.faults[i];
     if (fault.rank != setup_.rank || fault.kind >= FaultKind::pause) continue;
-    scripts_.push_back({i, std::make_shared<FaultScript>(std::vector{script_of(fault)})});
-    channel = std::make_unique<FaultyTransport>(std::move(channel), scripts_.back().script, &setup_.clock);
+    scripted_.push_back(i);
+    faults.push_back(script_of(fault));
   }
-  return channel;
+  script_ = std::make_shared<FaultScript>(std::move(faults));
+  if (scripted_.empty()) return channel;
+  return std::make_unique<FaultyTransport>(std::move(channel), script_, &setup_.clock);
 }
 
 void CheckedRank::begin(const Program& program) {
@@ -231,12 +233,8 @@ void CheckedRank::violate(Check check, const std::string& what) {
 }
 
 bool CheckedRank::has_struck(std::size_t fault) const {
-  const auto found = std::ranges::find(scripts_, fault, &Script::fault);
-  return found != scripts_.end() && found->script->num_struck() > 0;
-}
-
-void CheckedRank::release_delayed() {
-  for (const Script& script : scripts_) script.script->release_delayed();
+  const auto found = std::ranges::find(scripted_, fault);
+  return found != scripted_.end() && script_->has_struck(static_cast<std::size_t>(found - scripted_.begin()));
 }
 
 }  // namespace trimtab::verify

@@ -72,7 +72,7 @@ class CheckedRank final : public EngineObserver {
   /// Whether the i-th fault of the case, if it strikes here, has struck.
   [[nodiscard]] bool has_struck(std::size_t fault) const;
   /// What is held back by faults arrives now.
-  void release_delayed();
+  void release_delayed() { script_->release_delayed(); }
 
   /// Compares everything at the end of a case, and folds the counts.
   void check_all();
@@ -88,10 +88,6 @@ class CheckedRank final : public EngineObserver {
     TableReader reader;
     std::optional<TableLease> lease;
     Forward forward;
-  };
-  struct Script {
-    std::size_t fault;  ///< Of the case.
-    std::shared_ptr<FaultScript> script;
   };
 
   CheckedRank(const Setup& setup, RoutingTable table);
@@ -115,7 +111,8 @@ class CheckedRank final : public EngineObserver {
   std::size_t oldest_lane_ = 0;
   std::size_t num_in_flight_ = 0;
   AssignmentCounts counts_;
-  std::vector<Script> scripts_;
+  std::vector<std::size_t> scripted_;  ///< Faults of the case, as the script counts them.
+  std::shared_ptr<FaultScript> script_;
   std::unique_ptr<Engine> engine_;
 
   SlotContents contents_;  ///< What must be in the slots now.

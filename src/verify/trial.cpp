@@ -129,11 +129,13 @@ void Trial::violate(Check check, const std::string& what) {
   tell(fmt::format("VIOLATION {}", to_string(*violation_)));
 }
 
-/// What was held back arrives, and then a program has to commit: at the latest the first during which none of
-/// the faults strikes that are still to come.
+/// What was held back arrives and is read, and then a program has to commit: at the latest the first during
+/// which none of the faults strikes that are still to come.
 void Trial::close_case() {
   is_closing_ = true;
+  std::ranges::fill(paused_until_, 0);
   for (auto& rank : ranks_) rank->release_delayed();
+  for (int i = 0; i < 50 && !violation_; ++i) tick();
   for (;;) {
     const std::uint64_t before = struck().all;
     const bool is_first = any_sure()->engine().placement() == drawn_.first;
