@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 
 namespace trimtab::verify {
 namespace {
@@ -140,6 +141,8 @@ void LayoutWeights::add(LayerId layer, const TensorShape& shape, Arrangement arr
   tensor->gap_value = spec.layout.format == Format::fractal_nz ? std::byte{0} : guard;
   const std::size_t size = static_cast<std::size_t>(spec.num_slots + num_fused_) * spec.stride_bytes;
   tensor->memory.assign(size + 2 * guard_bytes, guard);
+  tensor->image.resize(size);
+  tensor->imaged.assign(static_cast<std::size_t>(spec.num_slots + num_fused_), no_expert);
   spec.base = tensor->memory.data() + guard_bytes;
   if (spec.layout.format == Format::fractal_nz && arrangement == Arrangement::poisoning_nz) {
     tensor->storage = std::make_unique<PoisoningStorage>(std::span(spec.base, size), tensor->matrix);
@@ -171,15 +174,18 @@ void LayoutWeights::fill(const SlotContents& contents) {
   for (LayerId layer : ids<LayerId>(store_.num_layers())) {
     auto& tensors = layers_[layer.index()];
     for (std::size_t t = 0; t < tensors.size(); ++t) {
-      for (const Place& place : places_of(layer, t, contents)) fill_place(place);
+      for (const Place& place : places_of(layer, t, contents)) {
+        Tensor& tensor = *tensors[t];
+        write_place(place, tensor.spec.base + place.index * tensor.spec.stride_bytes);
+      }
       if (tensors[t]->storage) tensors[t]->storage->accept();
     }
   }
 }
 
-void LayoutWeights::fill_place(const Place& place) {
-  Tensor& tensor = tensor_of(place);
-  std::byte* const at = tensor.spec.base + place.index * tensor.spec.stride_bytes;
+/// The values of a vacant slot are left alone.
+void LayoutWeights::write_place(const Place& place, std::byte* at) const {
+  const Tensor& tensor = tensor_of(place);
   for (std::uint32_t gap : tensor.gaps) at[gap] = tensor.gap_value;
   if (place.expert == no_expert) return;
   std::vector<std::byte> payload(tensor.spec.slot_bytes);
@@ -211,7 +217,22 @@ std::optional<Difference> LayoutWeights::slot_difference(LayerId layer, SlotId s
   return std::nullopt;
 }
 
+bool LayoutWeights::is_as_imaged(const Place& place) const {
+  const Tensor& tensor = tensor_of(place);
+  const std::size_t at = place.index * tensor.spec.stride_bytes;
+  if (tensor.imaged[place.index] != place.expert) {
+    write_place(place, tensor.image.data() + at);
+    tensor.imaged[place.index] = place.expert;
+  }
+  return std::memcmp(tensor.spec.base + at, tensor.image.data() + at, tensor.spec.stride_bytes) == 0;
+}
+
 std::optional<Difference> LayoutWeights::place_difference(const Place& place) const {
+  if (place.expert != no_expert && is_as_imaged(place)) return std::nullopt;
+  return search_place(place);
+}
+
+std::optional<Difference> LayoutWeights::search_place(const Place& place) const {
   const Tensor& tensor = tensor_of(place);
   const std::byte* const at = tensor.spec.base + place.index * tensor.spec.stride_bytes;
   for (std::size_t first = 0; first < tensor.offsets.size() && place.expert != no_expert; first += 8) {

@@ -112,6 +112,9 @@ class LayoutWeights {
     std::byte gap_value{};
     std::vector<std::byte> memory;
     std::unique_ptr<PoisoningStorage> storage;
+    /// What each place was last compared with, and whose bytes that is: most comparisons are repeated.
+    mutable std::vector<std::byte> image;
+    mutable std::vector<ExpertId> imaged;
   };
   /// A slot, or a fused expert behind them, of one tensor.
   struct Place {
@@ -123,14 +126,16 @@ class LayoutWeights {
 
   void add(LayerId layer, const TensorShape& shape, Arrangement arrangement);
   void register_layer(LayerId layer, bool forgets_scales);
-  void fill_place(const Place& place);
+  void write_place(const Place& place, std::byte* at) const;
   [[nodiscard]] Tensor& tensor_of(const Place& place) { return *layers_[place.layer.index()][place.tensor]; }
   [[nodiscard]] const Tensor& tensor_of(const Place& place) const {
     return *layers_[place.layer.index()][place.tensor];
   }
   [[nodiscard]] std::vector<Place> places_of(LayerId layer, std::size_t tensor,
                                              const SlotContents& contents) const;
+  [[nodiscard]] bool is_as_imaged(const Place& place) const;
   [[nodiscard]] std::optional<Difference> place_difference(const Place& place) const;
+  [[nodiscard]] std::optional<Difference> search_place(const Place& place) const;
   [[nodiscard]] std::optional<Difference> guard_difference(LayerId layer, const Tensor& tensor) const;
   [[nodiscard]] Difference difference_at(const Place& place, Region region, std::size_t offset) const;
 
