@@ -3,6 +3,7 @@
 #include "support/cluster.hpp"
 #include "support/placements.hpp"
 
+#include <trimtab/migrate/background_progress.hpp>
 #include <trimtab/transport/inproc.hpp>
 
 #include <gtest/gtest.h>
@@ -21,7 +22,7 @@ constexpr std::int32_t num_layers = 2;
 constexpr std::int32_t num_experts = 6;
 constexpr std::int32_t num_slots = 8;
 constexpr std::int32_t num_ranks = 2;
-constexpr std::uint64_t num_programs = 40;
+constexpr std::uint64_t num_programs = 25;
 
 /// A thread that serves batches of one rank: it takes the table when it is told to begin, and reads all
 /// experts of its rank again and again before it lets go.
@@ -29,15 +30,15 @@ class BatchWorker {
  public:
   BatchWorker(TablePublisher& publisher, const ExpertStore& store)
       : publisher_(publisher), store_(store), thread_([this] { run(); }) {}
-  ~BatchWorker() { stage_.store(Stage::over); }
+  ~BatchWorker() { enter(Stage::over); }
   BatchWorker(const BatchWorker&) = delete;
   BatchWorker& operator=(const BatchWorker&) = delete;
 
   [[nodiscard]] bool is_free() const { return stage_.load() == Stage::free; }
   /// Returns when the batch holds its table. Precondition: is_free.
   void begin_batch() {
-    stage_.store(Stage::asked);
-    while (stage_.load() == Stage::asked) std::this_thread::yield();
+    enter(Stage::asked);
+    stage_.wait(Stage::asked);
   }
   [[nodiscard]] std::int64_t num_read() const { return num_read_.load(); }
   [[nodiscard]] std::int64_t num_wrong() const { return num_wrong_.load(); }
@@ -45,16 +46,21 @@ class BatchWorker {
  private:
   enum class Stage : std::uint8_t { free, asked, running, over };
 
+  void enter(Stage stage) {
+    stage_.store(stage);
+    stage_.notify_all();
+  }
+
   void run() {
     TableReader reader = publisher_.make_reader();
     for (Stage stage = stage_.load(); stage != Stage::over; stage = stage_.load()) {
       if (stage == Stage::asked) serve(reader.acquire());
-      std::this_thread::yield();
+      stage_.wait(Stage::free);
     }
   }
 
   void serve(const TableLease& table) {
-    stage_.store(Stage::running);
+    enter(Stage::running);
     for (int pass = 0; pass < 3; ++pass) {
       for (LayerId layer : ids<LayerId>(num_layers)) {
         for (ExpertId expert : ids<ExpertId>(num_experts)) read(*table, layer, expert);
@@ -94,7 +100,7 @@ Placement placement_after(std::uint64_t index) {
 /// One rank: its forward thread is the caller's, its batches run on three others.
 class ServingRank {
  public:
-  ServingRank(const Topology& topology, std::unique_ptr<Transport> channel)
+  ServingRank(const Topology& topology, std::unique_ptr<Transport> channel, bool in_background)
       : weights_(num_layers, topology.slots_of(channel->rank())),
         publisher_(*RoutingTable::compile(placement_after(0), topology, {})) {
     weights_.fill(placement_after(0));
@@ -103,6 +109,7 @@ class ServingRank {
     options.deadline = 120s;  // Sanitizers are slow; nothing here is lost.
     engine_ = *Engine::make(options, std::move(channel), weights_.store(), publisher_, topology,
                             placement_after(0), clock_);
+    if (in_background) engine_ = make_background_engine(std::move(engine_));
     for (int i = 0; i < 3; ++i)
       workers_.push_back(std::make_unique<BatchWorker>(publisher_, weights_.store()));
   }
@@ -120,9 +127,11 @@ class ServingRank {
       }
       const Result<Admission> admission = engine_->advance(next, 100us);
       ASSERT_TRUE(admission) << admission.error().message;
-      if (*admission == Admission::hold) continue;
-      begin_batch();
-      next = next.next();
+      if (*admission == Admission::go) {
+        begin_batch();
+        next = next.next();
+      }
+      std::this_thread::yield();
     }
   }
 
@@ -150,11 +159,14 @@ class ServingRank {
   std::vector<std::unique_ptr<BatchWorker>> workers_;
 };
 
-TEST(WaitingReaders, SeeWholeExpertsOfTheirTableWhileSlotsAreRewritten) {
+class WaitingReaders : public testing::TestWithParam<bool> {};
+
+TEST_P(WaitingReaders, SeeWholeExpertsOfTheirTableWhileSlotsAreRewritten) {
   const Topology topology = uniform(num_ranks, 1, num_slots);
   auto channels = *make_inproc_transports(num_ranks);
   std::vector<std::unique_ptr<ServingRank>> ranks;
-  for (auto& channel : channels) ranks.push_back(std::make_unique<ServingRank>(topology, std::move(channel)));
+  for (auto& channel : channels)
+    ranks.push_back(std::make_unique<ServingRank>(topology, std::move(channel), GetParam()));
   std::atomic<std::int32_t> num_finished{0};
   {
     std::vector<std::jthread> threads;
@@ -168,6 +180,9 @@ TEST(WaitingReaders, SeeWholeExpertsOfTheirTableWhileSlotsAreRewritten) {
     rank->expect_all_right();
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Progress, WaitingReaders, testing::Bool(),
+                         [](const auto& param) { return param.param ? "InBackground" : "InCalls"; });
 
 }  // namespace
 }  // namespace trimtab::test
