@@ -143,13 +143,11 @@ class ServingRank {
   [[nodiscard]] const std::vector<std::unique_ptr<BatchWorker>>& workers() const { return workers_; }
 
  private:
+  /// In turn, so that each has work.
   void begin_batch() {
-    for (;;) {
-      for (const auto& worker : workers_) {
-        if (worker->is_free()) return worker->begin_batch();
-      }
-      std::this_thread::yield();
-    }
+    BatchWorker& worker = *workers_[num_batches_++ % workers_.size()];
+    while (!worker.is_free()) std::this_thread::yield();
+    worker.begin_batch();
   }
 
   SteadyClock clock_;
@@ -157,6 +155,7 @@ class ServingRank {
   TablePublisher publisher_;
   std::unique_ptr<Engine> engine_;
   std::vector<std::unique_ptr<BatchWorker>> workers_;
+  std::size_t num_batches_ = 0;
 };
 
 class WaitingReaders : public testing::TestWithParam<bool> {};
