@@ -22,7 +22,7 @@ constexpr std::int32_t num_layers = 2;
 constexpr std::int32_t num_experts = 6;
 constexpr std::int32_t num_slots = 8;
 constexpr std::int32_t num_ranks = 2;
-constexpr std::uint64_t num_programs = 25;
+constexpr std::uint64_t num_programs = 200;
 
 /// A thread that serves batches of one rank: it takes the table when it is told to begin, and reads all
 /// experts of its rank again and again before it lets go.
