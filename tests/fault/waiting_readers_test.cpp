@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Batches of several threads are in flight while slots are rewritten: for ThreadSanitizer, and for values.
+// vllm-project/vllm#32881, #37601: buffers were overwritten under their readers.
 #include "support/cluster.hpp"
 #include "support/placements.hpp"
 
