@@ -55,6 +55,9 @@ class FaultScript {
   /// Stops the process on a receive that is to be dropped, corrupted or duplicated.
   explicit FaultScript(std::vector<Fault> faults);
 
+  /// One more fault, which counts its occurrences from now on. On the thread of the end.
+  void add(const Fault& fault);
+
   /// Lets delayed legs, and those still to come, start at the next call on their end.
   void release_delayed() noexcept { is_released_.store(true); }
   [[nodiscard]] bool is_released() const noexcept { return is_released_.load(); }

@@ -43,13 +43,16 @@ bool LegMatcher::matches(const Leg& leg) const noexcept {
          (!size_bytes || *size_bytes == leg.memory.size());
 }
 
-FaultScript::FaultScript(std::vector<Fault> faults)
-    : faults_(std::move(faults)), num_matched_(faults_.size(), 0) {
-  for (const Fault& fault : faults_) {
-    const bool is_for_sends = fault.action == FaultAction::drop || fault.action == FaultAction::corrupt ||
-                              fault.action == FaultAction::duplicate;
-    TRIMTAB_ASSERT(!is_for_sends || fault.match.side == Side::send);
-  }
+FaultScript::FaultScript(std::vector<Fault> faults) {
+  for (const Fault& fault : faults) add(fault);
+}
+
+void FaultScript::add(const Fault& fault) {
+  const bool is_for_sends = fault.action == FaultAction::drop || fault.action == FaultAction::corrupt ||
+                            fault.action == FaultAction::duplicate;
+  TRIMTAB_ASSERT(!is_for_sends || fault.match.side == Side::send);
+  faults_.push_back(fault);
+  num_matched_.push_back(0);
 }
 
 const Fault* FaultScript::next(const Leg& leg) noexcept {
