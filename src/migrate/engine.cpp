@@ -6,10 +6,9 @@
 #include <fmt/format.h>
 
 namespace trimtab {
-namespace {
 
-Status check_fit(const Transport& channel, const ExpertStore& store, const Topology& topology,
-                 const Placement& placement) {
+Status check_parts(const Transport& channel, const ExpertStore& store, const Topology& topology,
+                   const Placement& placement) {
   if (channel.num_ranks() != topology.num_ranks()) {
     return failure(Errc::invalid_argument, fmt::format("channel of {} ranks, topology of {}",
                                                        channel.num_ranks(), topology.num_ranks()));
@@ -32,16 +31,11 @@ Status check_fit(const Transport& channel, const ExpertStore& store, const Topol
   return check_live(placement, topology);
 }
 
-}  // namespace
-
 Result<std::unique_ptr<Engine>> Engine::make(const EngineOptions& options, std::unique_ptr<Transport> channel,
                                              ExpertStore& store, TablePublisher& publisher, Topology topology,
                                              Placement placement, const Clock& clock) {
-  if (Status fit = check_fit(*channel, store, topology, placement); !fit) return failure(std::move(fit));
-  auto engine = std::make_unique<StepEngine>(options, std::move(channel), store, publisher,
-                                             std::move(topology), std::move(placement), clock);
-  if (Status started = engine->start(); !started) return failure(std::move(started));
-  return std::unique_ptr<Engine>(std::move(engine));
+  return make_step_engine<StepEngine>(options, std::move(channel), store, publisher, std::move(topology),
+                                      std::move(placement), clock);
 }
 
 }  // namespace trimtab

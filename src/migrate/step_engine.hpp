@@ -13,6 +13,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 
 namespace trimtab {
 
@@ -53,12 +54,18 @@ class StepEngine : public Engine {
   virtual Status prepare_commit();
   /// Whether no batch below F is left on this rank. Precondition: draining.
   [[nodiscard]] virtual bool is_drained(Forward next) const;
+  [[nodiscard]] virtual Admission admit(Forward next);
   virtual Status publish(RoutingTable table);
   virtual void roll_back(Error why, StepEvent event);
 
   [[nodiscard]] Epoch epoch() const noexcept { return history_.epoch(); }
   [[nodiscard]] const Step& step() const { return program_->steps[step_index_]; }
+  [[nodiscard]] bool is_draining() const noexcept { return state_ == StepState::draining; }
+  /// F of the decision. Precondition: is_draining.
+  [[nodiscard]] Forward commit_forward() const noexcept { return commit_forward_; }
+  /// Precondition: is_draining.
   [[nodiscard]] const std::optional<RoutingTable>& next_table() const noexcept { return next_table_; }
+  [[nodiscard]] TablePublisher& publisher() noexcept { return publisher_; }
 
  private:
   class BusyTime;
@@ -80,8 +87,6 @@ class StepEngine : public Engine {
   void count_commit();
   Status on_release();
   Status check_deadline();
-  Admission admit(Forward next);
-
   void enter(StepState state, StepEvent event);
   void begin_step(StepEvent event);
   Status fail_in_doubt(Error why, StepEvent event = StepEvent::failed);
@@ -121,5 +126,22 @@ class StepEngine : public Engine {
   std::optional<Error> last_failure_;
   EngineCounters counters_;
 };
+
+/// What Engine::make promises of its arguments.
+[[nodiscard]] Status check_parts(const Transport& channel, const ExpertStore& store, const Topology& topology,
+                                 const Placement& placement);
+
+/// Engine::make for an engine of `Kind`.
+template <class Kind>
+Result<std::unique_ptr<Engine>> make_step_engine(const EngineOptions& options,
+                                                 std::unique_ptr<Transport> channel, ExpertStore& store,
+                                                 TablePublisher& publisher, Topology topology,
+                                                 Placement placement, const Clock& clock) {
+  if (Status fit = check_parts(*channel, store, topology, placement); !fit) return failure(std::move(fit));
+  auto engine = std::make_unique<Kind>(options, std::move(channel), store, publisher, std::move(topology),
+                                       std::move(placement), clock);
+  if (Status started = engine->start(); !started) return failure(std::move(started));
+  return std::unique_ptr<Engine>(std::move(engine));
+}
 
 }  // namespace trimtab
