@@ -15,10 +15,10 @@ void add_to_all(std::span<const Leg> legs, Fault fault, FaultScript& script) {
   for (fault.occurrence = 0; fault.occurrence < legs.size(); ++fault.occurrence) script.add(fault);
 }
 
-void delay_all(std::span<const Leg> legs, Clock::duration hold, FaultScript& script) {
+void delay_all(std::span<const Leg> legs, Clock::time_point until, FaultScript& script) {
   Fault fault;
   fault.action = FaultAction::delay;
-  fault.hold = hold;
+  fault.until = until;
   add_to_all(legs, fault, script);
 }
 
@@ -62,6 +62,7 @@ TransferFaults::TransferFaults(std::vector<TransferFault> faults, Topology topol
       self_(self) {}
 
 std::unique_ptr<Transport> TransferFaults::wrap(std::unique_ptr<Transport> channel, const Clock& clock) {
+  if (faults_.empty()) return channel;
   auto script = std::make_shared<FaultScript>(std::vector<Fault>{});
   auto faulty = std::make_unique<FaultyTransport>(std::move(channel), script, &clock);
   return std::make_unique<Channel>(*this, std::move(faulty), std::move(script), clock);
@@ -89,9 +90,9 @@ void TransferFaults::on_transfer(std::span<const Leg> legs, Clock::time_point no
     struck_[*fault] = true;
     return strike(faults_[*fault], legs, now, script);
   }
-  // What is sent behind a delayed transfer must not overtake it: their messages would meet wrong receives.
-  const bool waits = blocked_ && blocked_->peer == legs.front().peer && now < blocked_->until;
-  if (waits) delay_all(legs, blocked_->until - now, script);
+  // What is sent behind a delayed transfer must not overtake it, even when the time has just come: messages
+  // would meet wrong receives.
+  if (blocked_ && blocked_->peer == legs.front().peer) delay_all(legs, blocked_->until, script);
 }
 
 void TransferFaults::strike(const TransferFault& fault, std::span<const Leg> legs, Clock::time_point now,
@@ -101,7 +102,7 @@ void TransferFaults::strike(const TransferFault& fault, std::span<const Leg> leg
       return corrupt_largest(legs, script);
     case FaultAction::delay:
       blocked_ = Blocked{legs.front().peer, now + fault.hold};
-      return delay_all(legs, fault.hold, script);
+      return delay_all(legs, blocked_->until, script);
     default:
       return add_to_all(legs, Fault{}, script);
   }

@@ -31,7 +31,8 @@ class TransferFaults {
  public:
   TransferFaults(std::vector<TransferFault> faults, Topology topology, Rank self);
 
-  /// The rank's migration channel with the faults in it. Borrows this and the clock. Call it once.
+  /// The rank's migration channel with the faults in it, or as it is when there are none. Borrows this and
+  /// the clock. Call it once.
   [[nodiscard]] std::unique_ptr<Transport> wrap(std::unique_ptr<Transport> channel, const Clock& clock);
 
   /// Call with every step that the engine begins, before its bytes move.
@@ -42,7 +43,7 @@ class TransferFaults {
 
  private:
   class Channel;
-  /// Bundles to this rank wait until then.
+  /// Bundles to this rank wait until then, for the rest of the step.
   struct Blocked {
     Rank peer;
     Clock::time_point until;

@@ -118,9 +118,7 @@ Result<FaultyTransport::Plan> FaultyTransport::plan(std::span<const Leg> legs) {
         plan.again.push_back(leg);
         break;
       case FaultAction::delay:
-        TRIMTAB_ASSERT(!fault->hold || clock_ != nullptr);
-        plan.held.push_back(
-            {.leg = leg, .due = fault->hold ? clock_->now() + *fault->hold : Clock::time_point::max()});
+        plan.held.push_back({.leg = leg, .due = end_of(*fault)});
         break;
       case FaultAction::reorder:
         plan.held.push_back({.leg = leg, .due = Clock::time_point::max(), .waits_for_another = true});
@@ -131,6 +129,12 @@ Result<FaultyTransport::Plan> FaultyTransport::plan(std::span<const Leg> legs) {
     }
   }
   return plan;
+}
+
+Clock::time_point FaultyTransport::end_of(const Fault& delay) const {
+  TRIMTAB_ASSERT(clock_ != nullptr || !(delay.hold || delay.until));
+  if (delay.until) return *delay.until;
+  return delay.hold ? clock_->now() + *delay.hold : Clock::time_point::max();
 }
 
 // Nobody polls for it: it ends when the peer receives it, or with this end.
