@@ -57,6 +57,7 @@ void StageRun::add_incoming(const Move& move, std::span<std::byte>& staging) {
   incoming_.push_back(
       std::make_unique<Incoming>(Incoming{.move = move, .staged = staging.first(need == 0 ? 0 : bytes)}));
   staging = staging.subspan(need);
+  bytes_exchanged_ += bytes;
   if (is_remote(move.kind) || move.kind == MoveKind::reuse) ++slots_moved_;
 }
 

@@ -4,6 +4,8 @@
 #include "migrate/stage_run.hpp"
 #include "migrate/staging.hpp"
 
+#include <algorithm>
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <span>
@@ -31,6 +33,15 @@ class StagedRuns {
   void drop();
   /// Frees what no transfer can touch any more.
   void release_quiet();
+
+  /// Lends up to `most` bytes of staging to `use` for the call; none when there is no room.
+  template <class Use>
+  void use_idle(std::size_t most, const Use& use) {
+    const auto block = arena_.allocate(std::min(most, arena_.budget_bytes()));
+    if (!block) return;
+    use(*block);
+    arena_.release(*block);
+  }
 
   [[nodiscard]] const StagingArena& arena() const noexcept { return arena_; }
 

@@ -3,6 +3,7 @@
 
 #include "migrate/control.hpp"
 #include "migrate/coordinator.hpp"
+#include "migrate/goal_builder.hpp"
 #include "migrate/placement_history.hpp"
 #include "migrate/stage_run.hpp"
 #include "migrate/staged_runs.hpp"
@@ -34,6 +35,7 @@ class StepEngine : public Engine {
 
   using Engine::begin;
   Status begin(Program program, std::shared_ptr<const TableCompiler> tables) override;
+  Result<bool> begin_toward(MigrationGoal goal) override;
   Result<Admission> advance(Forward next, Clock::duration budget) override;
   Status progress(Clock::duration budget) override;
 
@@ -71,7 +73,10 @@ class StepEngine : public Engine {
   class BusyTime;
 
   [[nodiscard]] bool owes_decision() const noexcept { return state_ == StepState::staged && has_voted_yes_; }
+  [[nodiscard]] Status check_ready() const;
   [[nodiscard]] Status check_program(const Program& program) const;
+  void estimate_copy_rate();
+  void take(Program program, std::shared_ptr<const TableCompiler> tables);
 
   Result<bool> pump(Clock::time_point until);
   Status propose();
@@ -79,6 +84,7 @@ class StepEngine : public Engine {
   Status on_proposal(const Message& message);
   Status end_overtaken(std::uint64_t by_attempt);
   Status answer_proposal();
+  Status cut_as_proposed();
   Status on_start();
   Result<bool> stage(Clock::time_point until);
   Status vote(Errc reason, StepEvent event);
@@ -103,11 +109,15 @@ class StepEngine : public Engine {
   Coordinator coordinator_;
   EngineObserver* observer_ = nullptr;
 
+  GoalBuilder builder_;
   PlacementHistory history_;
   std::optional<Program> program_;
-  std::shared_ptr<const TableCompiler> tables_;  ///< Of the program in hand; null: even shares.
+  std::optional<MigrationGoal> goal_;                      ///< Of the program in hand, if it was built here.
+  std::uint64_t stall_budget_bytes_ = Message::no_budget;  ///< That it was built with.
+  std::shared_ptr<const TableCompiler> tables_;            ///< Of the program in hand; null: even shares.
   std::size_t step_index_ = 0;
   StepState state_ = StepState::idle;
+  Clock::time_point since_;          ///< In this state.
   Clock::time_point until_;          ///< Deadline of the present wait.
   std::optional<Message> proposal_;  ///< Of the step in hand, or one that came before `begin`.
   std::uint64_t newest_attempt_ = 0;

@@ -65,12 +65,6 @@ class Balancing {
   std::optional<Balancer> balancer_;
 };
 
-std::vector<std::size_t> bundle_bytes_of(const ExpertStore& store) {
-  std::vector<std::size_t> bytes;
-  for (LayerId layer : ids<LayerId>(store.num_layers())) bytes.push_back(store.bundle_bytes(layer));
-  return bytes;
-}
-
 /// Room for every slot of the largest rank in every layer: any plan is one step.
 std::size_t whole_budget(const Topology& topology, const ExpertStore& store) {
   constexpr std::size_t rounding = 64;
@@ -78,7 +72,8 @@ std::size_t whole_budget(const Topology& topology, const ExpertStore& store) {
   for (Rank rank : ids<Rank>(topology.num_ranks()))
     most_slots = std::max(most_slots, topology.slots_of(rank).size());
   std::size_t budget = 0;
-  for (std::size_t bytes : bundle_bytes_of(store)) budget += most_slots * (bytes + rounding);
+  for (LayerId layer : ids<LayerId>(store.num_layers()))
+    budget += most_slots * (store.bundle_bytes(layer) + rounding);
   return budget;
 }
 
@@ -108,8 +103,6 @@ Result<std::unique_ptr<Balancing>> Balancing::make(const ServiceOptions& options
   balancer_options.split_every = options.split_every;
   balancer_options.plan = options.plan;
   balancer_options.context = context;
-  balancer_options.bundle_bytes = bundle_bytes_of(store);
-  balancer_options.staging_budget_bytes = budget;
   balancer_options.collective = {counts_tag, options.deadline};
   made->balancer_.emplace(balancer_options, *made->counts_channel_, made->recorder_, *made->engine_,
                           publisher, options.topology, made->executor_, clock);
