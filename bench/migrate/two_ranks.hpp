@@ -45,12 +45,6 @@ inline Placement make_placement(std::initializer_list<std::int32_t> experts) {
 inline const Placement here = make_placement({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15});
 inline const Placement there = make_placement({8, 9, 10, 11, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15});
 
-inline void pause_processor() noexcept {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#endif
-}
-
 /// Word `index` of a tensor of `expert`.
 inline std::uint64_t word_of(ExpertId expert, std::size_t tensor, std::size_t index) noexcept {
   const auto name = static_cast<std::uint64_t>(expert.value()) * 8 + tensor + 1;
@@ -93,7 +87,7 @@ class BenchRank final : public EngineObserver {
       const auto admission = engine_->advance(next_, std::chrono::milliseconds(1));
       if (!admission) std::abort();
       if (*admission == Admission::go) next_ = next_.next();
-      pause_processor();
+      std::this_thread::yield();  // Ranks may share a core.
     }
   }
 
