@@ -18,7 +18,7 @@
 namespace trimtab::moe {
 
 /// What goes wrong with one transfer of a run. Transfers are the moves between ranks, numbered from 0 through
-/// all steps that the engine begins, in the order of the program; so every rank numbers them alike.
+/// all steps that the ranks agree on, in the order of the program; so every rank numbers them alike.
 struct TransferFault {
   FaultAction action = FaultAction::drop;  ///< drop, corrupt (a byte of the largest tensor) or delay.
   std::uint64_t at = 0;                    ///< The transfer's number.
@@ -35,7 +35,7 @@ class TransferFaults {
   /// the clock. Call it once.
   [[nodiscard]] std::unique_ptr<Transport> wrap(std::unique_ptr<Transport> channel, const Clock& clock);
 
-  /// Call with every step that the engine begins, before its bytes move.
+  /// Call with every step that the ranks have agreed on, before its bytes move.
   void on_begin(const Step& step);
 
   /// By fault: whether it has struck here.

@@ -94,7 +94,7 @@ struct MigrationGoal {
 class EngineObserver {
  public:
   virtual ~EngineObserver() = default;
-  /// `step` is in hand now; every rank begins the same steps in the same order.
+  /// All ranks have agreed on `step`, and its bytes begin to move; in the same order on every rank.
   virtual void on_begin(const Step& /*step*/) {}
   /// Slots and table of this rank are at `epoch` now.
   virtual void on_commit(const Step& step, Epoch epoch) = 0;
