@@ -3,6 +3,8 @@
 #include <trimtab/core/assert.hpp>
 #include <trimtab/plan/align.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace trimtab {
@@ -111,7 +113,11 @@ Result<std::vector<std::int64_t>> Balancer::take_counts() {
   std::vector<std::int64_t> counts(size_of(engine_.placement()));
   for (const SlotCounts& window : recorder_.take_window(options_.context)) {
     const Placement* placement = engine_.placement_of(window.epoch);
-    TRIMTAB_ASSERT(placement != nullptr);
+    if (placement == nullptr) {
+      return failure(
+          Errc::version_mismatch,
+          fmt::format("counted under epoch {}, which this rank has never committed", window.epoch.value()));
+    }
     Result<ExpertCounts> folded = fold_counts(window, *placement);
     if (!folded) return failure(std::move(folded));
     std::ranges::transform(counts, folded->counts, counts.begin(), std::plus<>());

@@ -52,12 +52,15 @@ inline Reals reference_of(const ModelConfig& config, Reals states) {
 /// Ranks as threads of this process.
 class RankThreads {
  public:
-  RankThreads(const ModelConfig& config, std::int32_t ranks, std::int32_t slots)
+  RankThreads(const ModelConfig& config, std::int32_t ranks, std::int32_t slots,
+              WeightLayout layout = WeightLayout::dense)
       : config_(config),
         topology_(*Topology::make_uniform(ranks, 1, slots)),
         channels_(*make_inproc_transports(ranks)),
         weights_(config) {
-    for (const Rank rank : ids<Rank>(ranks)) memories_.emplace_back(config, topology_.slots_of(rank));
+    for (const Rank rank : ids<Rank>(ranks)) {
+      memories_.emplace_back(config, topology_.slots_of(rank), layout);
+    }
     recorders_.resize(memories_.size());
   }
 
