@@ -129,21 +129,30 @@ const RoutingTable& CheckedRank::newest() const {
   return **lanes_[(oldest_lane_ + num_in_flight_ - 1) % lanes_.size()]->lease;
 }
 
-/// Every slot of this rank that the table names, all bytes.
-void CheckedRank::check_served(const RoutingTable& table, Forward forward, std::string_view when) {
+void CheckedRank::name_slots(const RoutingTable& table) {
+  if (named_by_ == table.fingerprint()) return;
+  named_by_ = table.fingerprint();
+  named_.clear();
   const RoutingTable::View view = table.view();
   const auto experts = static_cast<std::size_t>(table.num_experts());
   for (std::size_t row = 0; row + 1 < view.first.size(); ++row) {
     for (SlotId slot : view.slots.subspan(view.first[row], view.first[row + 1] - view.first[row])) {
       if (!contents_.slots().contains(slot)) continue;
-      const LayerId layer{static_cast<std::int32_t>(row / experts)};
-      const ExpertId expert{static_cast<std::int32_t>(row % experts)};
-      const auto found = weights_.slot_difference(layer, slot, expert);
-      if (!found) continue;
-      violate(Check::served_bytes, fmt::format("{}; forward {} {}, epoch {}", to_string(*found),
-                                               forward.value(), when, table.identity().epoch.value()));
-      return;
+      named_.push_back({LayerId{static_cast<std::int32_t>(row / experts)}, slot,
+                        ExpertId{static_cast<std::int32_t>(row % experts)}});
     }
+  }
+}
+
+/// All bytes of every slot of this rank that the table names.
+void CheckedRank::check_served(const RoutingTable& table, Forward forward, std::string_view when) {
+  name_slots(table);
+  for (const Named& named : named_) {
+    const auto found = weights_.slot_difference(named.layer, named.slot, named.expert);
+    if (!found) continue;
+    violate(Check::served_bytes, fmt::format("{}; forward {} {}, epoch {}", to_string(*found),
+                                             forward.value(), when, table.identity().epoch.value()));
+    return;
   }
 }
 

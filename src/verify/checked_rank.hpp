@@ -95,6 +95,14 @@ class CheckedRank final : public EngineObserver {
   [[nodiscard]] std::unique_ptr<Transport> with_faults(std::unique_ptr<Transport> channel);
   [[nodiscard]] const RoutingTable& newest() const;
   void begin_batch(Forward forward);
+  /// A slot of this rank that a table names.
+  struct Named {
+    LayerId layer;
+    SlotId slot;
+    ExpertId expert;
+  };
+
+  void name_slots(const RoutingTable& table);
   void check_served(const RoutingTable& table, Forward forward, std::string_view when);
   void check_after_call();
   void check_staging();
@@ -110,6 +118,8 @@ class CheckedRank final : public EngineObserver {
   std::vector<std::unique_ptr<Lane>> lanes_;
   std::size_t oldest_lane_ = 0;
   std::size_t num_in_flight_ = 0;
+  std::vector<Named> named_;  ///< By the table whose fingerprint this is.
+  std::optional<std::uint64_t> named_by_;
   AssignmentCounts counts_;
   std::vector<std::size_t> scripted_;  ///< Faults of the case, as the script counts them.
   std::shared_ptr<FaultScript> script_;
