@@ -127,7 +127,6 @@ Status StepEngine::check_program(const Program& program) const {
 void StepEngine::begin_step(StepEvent event) {
   has_voted_yes_ = false;
   cause_.reset();
-  if (observer_ != nullptr) observer_->on_begin(step());
   enter(StepState::proposed, event);
 }
 

@@ -69,14 +69,14 @@ std::unique_ptr<Transport> TransferFaults::wrap(std::unique_ptr<Transport> chann
 }
 
 /// The engine sends a step's bundles in the order of its moves, relays last.
-void TransferFaults::on_begin(const Step& step) {
+void TransferFaults::on_start(const Step& step) {
   mine_.clear();
   num_sent_ = 0;
   blocked_.reset();
   std::vector<std::uint64_t> relays;
   for (const Move& move : step.moves) {
     if (!is_remote(move.kind)) continue;
-    const std::uint64_t number = num_begun_++;
+    const std::uint64_t number = num_started_++;
     if (topology_.rank_of(move.source) != self_) continue;
     (move.kind == MoveKind::relay ? relays : mine_).push_back(number);
   }

@@ -18,7 +18,7 @@
 namespace trimtab::moe {
 
 /// What goes wrong with one transfer of a run. Transfers are the moves between ranks, numbered from 0 through
-/// all steps that the engine begins, in the order of the program; so every rank numbers them alike.
+/// all steps that the ranks agree on, in the order of the program; so every rank numbers them alike.
 struct TransferFault {
   FaultAction action = FaultAction::drop;  ///< drop, corrupt (a byte of the largest tensor) or delay.
   std::uint64_t at = 0;                    ///< The transfer's number.
@@ -35,8 +35,8 @@ class TransferFaults {
   /// the clock. Call it once.
   [[nodiscard]] std::unique_ptr<Transport> wrap(std::unique_ptr<Transport> channel, const Clock& clock);
 
-  /// Call with every step that the engine begins, before its bytes move.
-  void on_begin(const Step& step);
+  /// Call with every step that all ranks agreed on, before its bytes move.
+  void on_start(const Step& step);
 
   /// By fault: whether it has struck here.
   [[nodiscard]] const std::vector<bool>& struck() const noexcept { return struck_; }
@@ -58,7 +58,7 @@ class TransferFaults {
   std::vector<bool> struck_;
   Topology topology_;
   Rank self_;
-  std::uint64_t num_begun_ = 0;      ///< Transfers of all steps so far.
+  std::uint64_t num_started_ = 0;    ///< Transfers of all steps so far.
   std::vector<std::uint64_t> mine_;  ///< Numbers of the step's transfers from here, in the order of sending.
   std::size_t num_sent_ = 0;         ///< Of `mine_`.
   std::optional<Blocked> blocked_;
