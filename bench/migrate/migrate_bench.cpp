@@ -1,151 +1,144 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// One migration step between two in-process ranks, driven by one thread, beside the copies that it cannot do
-// without: each moved bundle goes once into staging and is exchanged once with its slot.
-
-#include <trimtab/migrate/engine.hpp>
-#include <trimtab/transport/inproc.hpp>
+// One migration step between two in-process ranks on two threads, beside the copies that it cannot do
+// without: each moved bundle goes once into staging, and from there once into its slot. Engine and twin take
+// turns, so that what else the machine does meets both alike.
 
 #include "registered_main.hpp"
+#include "two_ranks.hpp"
+#include "two_threads.hpp"
 
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
 #include <cstring>
-#include <memory>
+#include <string>
 #include <vector>
 
-namespace trimtab {
+namespace trimtab::bench {
 namespace {
 
-constexpr std::int32_t slots_per_rank = 8;
-
-Placement make_placement(std::initializer_list<std::int32_t> experts) {
-  std::vector<ExpertId> map;
-  for (std::int32_t expert : experts) map.push_back(ExpertId{expert});
-  return *Placement::make(1, 2 * slots_per_rank, 2 * slots_per_rank, std::move(map));
-}
-
-/// Four experts of each rank change sides.
-const Placement here = make_placement({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15});
-const Placement there = make_placement({8, 9, 10, 11, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15});
-
-/// One rank: a bundle of weights, scales and offsets in the proportions of W8A8.
-struct RankState {
-  RankState(std::size_t bundle_bytes, IdRange<SlotId> slots, const Topology& topology)
-      : weights(slots_per_rank * bundle_bytes),
-        store(1, slots),
-        publisher(*RoutingTable::compile(here, topology, {Epoch{0}, 0})) {
-    const std::size_t small = bundle_bytes / 64;
-    const std::size_t large = bundle_bytes - small;
-    std::byte* base = weights.data();
-    const std::vector<TensorSpec> tensors{
-        {"w", ElementType::int8, base, slots_per_rank, large, large},
-        {"scale", ElementType::int8, base + slots_per_rank * large, slots_per_rank, small, small}};
-    if (!store.register_layer(LayerId{0}, tensors)) std::abort();
-    for (SlotId slot : slots) {
-      for (std::size_t t = 0; t < 2; ++t)
-        std::memset(store.tensor_slot(LayerId{0}, t, slot).data(), slot.value() + 1, t == 0 ? large : small);
-    }
-  }
-
-  std::vector<std::byte> weights;
-  ExpertStore store;
-  TablePublisher publisher;
-  std::unique_ptr<Engine> engine;
-  Forward next;
-};
-
-class TwoRanks {
+/// The copies alone, with as many threads over as many bytes.
+class Copies {
  public:
-  explicit TwoRanks(std::size_t bundle_bytes) : bundle_bytes_(bundle_bytes) {
-    auto ends = make_inproc_transports(2);
-    EngineOptions options;
-    options.staging_budget_bytes = budget();
-    for (Rank rank : ids<Rank>(2)) {
-      ranks_.push_back(std::make_unique<RankState>(bundle_bytes, topology_.slots_of(rank), topology_));
-      RankState& state = *ranks_.back();
-      state.engine = *Engine::make(options, std::move((*ends)[rank.index()]), state.store, state.publisher,
-                                   topology_, here, clock_);
-    }
+  explicit Copies(std::size_t bundle_bytes) : bundle_bytes_(bundle_bytes) {
+    for (auto& slots : slots_) slots.assign(bundles_each_way * bundle_bytes, std::byte{1});
+    for (auto& staging : staging_) staging.assign(bundles_each_way * bundle_bytes, std::byte{2});
   }
 
-  /// There, or back.
-  void run_step() {
-    const Placement& to = ranks_[0]->engine->placement() == here ? there : here;
-    const std::vector<std::size_t> bytes{bundle_bytes_};
-    const Program program = *build_program(
-        {ranks_[0]->engine->health().epoch, ranks_[0]->engine->placement(), to, topology_, bytes, budget()});
-    for (auto& rank : ranks_) {
-      if (!rank->engine->begin(program)) std::abort();
-    }
-    while (!ranks_[0]->engine->is_idle() || !ranks_[1]->engine->is_idle()) {
-      for (auto& rank : ranks_) {
-        const auto admission = rank->engine->advance(rank->next, std::chrono::milliseconds(100));
-        if (!admission) std::abort();
-        if (*admission == Admission::go) rank->next = rank->next.next();
-      }
-    }
+  /// Slot to staging, each thread into the memory of the other.
+  double stage(TwoThreads& threads) {
+    return threads.run([&](std::size_t rank) {
+      for (std::size_t i = 0; i < bundles_each_way; ++i)
+        copy(&staging_[1 - rank][i * bundle_bytes_], &slots_[rank][i * bundle_bytes_]);
+    });
   }
-
-  /// Every slot holds the bytes of the expert that the placement names.
-  [[nodiscard]] bool is_right() const {
-    for (const auto& rank : ranks_) {
-      for (SlotId slot : rank->store.slots()) {
-        const auto expected =
-            static_cast<std::byte>(rank->engine->placement().expert_at(LayerId{0}, slot).value() + 1);
-        for (std::size_t t = 0; t < 2; ++t) {
-          const auto bytes = rank->store.tensor_slot(LayerId{0}, t, slot);
-          if (bytes.front() != expected || bytes.back() != expected || bytes[bytes.size() / 2] != expected)
-            return false;
-        }
-      }
-    }
-    return true;
+  /// Staging to slot, inside a rank.
+  double commit(TwoThreads& threads) {
+    return threads.run([&](std::size_t rank) {
+      for (std::size_t i = 0; i < bundles_each_way; ++i)
+        copy(&slots_[rank][i * bundle_bytes_], &staging_[rank][i * bundle_bytes_]);
+    });
   }
+  [[nodiscard]] bool is_right() const { return slots_[0] == staging_[1] && slots_[1] == staging_[0]; }
 
  private:
-  [[nodiscard]] std::size_t budget() const { return 4 * (bundle_bytes_ + 64); }
-
-  std::size_t bundle_bytes_;
-  Topology topology_ = *Topology::make_uniform(2, 1, 2 * slots_per_rank);
-  SteadyClock clock_;
-  std::vector<std::unique_ptr<RankState>> ranks_;
-};
-
-void step(benchmark::State& state) {
-  const auto bundle_bytes = static_cast<std::size_t>(state.range(0));
-  TwoRanks ranks(bundle_bytes);
-  for (auto _ : state) ranks.run_step();
-  if (!ranks.is_right()) state.SkipWithError("a slot holds wrong bytes");
-  state.SetBytesProcessed(state.iterations() * 8 * state.range(0));
-}
-
-/// Eight bundles, slot -> staging and staging -> slot.
-void two_memcpys(benchmark::State& state) {
-  const auto bytes = static_cast<std::size_t>(state.range(0));
-  std::vector<std::byte> slots(16 * bytes, std::byte{1});
-  std::vector<std::byte> staging(8 * bytes, std::byte{2});
-  for (auto _ : state) {
-    for (std::size_t i = 0; i < 8; ++i) std::memcpy(&staging[i * bytes], &slots[i * bytes], bytes);
-    benchmark::ClobberMemory();
-    for (std::size_t i = 0; i < 8; ++i) std::memcpy(&slots[(8 + i) * bytes], &staging[i * bytes], bytes);
+  void copy(std::byte* to, const std::byte* from) const {
+    std::memcpy(to, from, bundle_bytes_);
     benchmark::ClobberMemory();
   }
-  if (slots[16 * bytes - 1] != slots[8 * bytes - 1]) state.SkipWithError("the copy differs");
-  state.SetBytesProcessed(state.iterations() * 8 * state.range(0));
+
+  std::size_t bundle_bytes_;
+  std::array<std::vector<std::byte>, 2> slots_;
+  std::array<std::vector<std::byte>, 2> staging_;
+};
+
+/// Shares of the twin's speed, one for each pair of neighbours in time.
+void report_shares(benchmark::State& state, std::vector<double> shares) {
+  std::ranges::sort(shares);
+  state.counters["of_twin"] = shares[shares.size() / 2];
+  state.counters["of_twin_low"] = shares[shares.size() / 4];
+  state.counters["of_twin_high"] = shares[shares.size() * 3 / 4];
+}
+
+enum class Part { staging, step };
+
+void engine(benchmark::State& state, ExpertShape shape, Part part) {
+  TwoThreads threads;
+  TwoRanks ranks(shape);
+  Copies twin(shape.bundle_bytes());
+  std::vector<double> shares;
+  for (auto _ : state) {
+    const TwoRanks::Times times = ranks.run_step(threads);
+    const double seconds = part == Part::step ? times.step : times.staging;
+    const double staging = twin.stage(threads);
+    const double commit = twin.commit(threads);
+    shares.push_back((part == Part::step ? staging + commit : staging) / seconds);
+    state.SetIterationTime(seconds);
+  }
+  if (!ranks.is_right() || !twin.is_right()) state.SkipWithError("a slot holds wrong bytes");
+  report_shares(state, std::move(shares));
+  state.SetBytesProcessed(static_cast<std::int64_t>(2 * bundles_each_way * shape.bundle_bytes()) *
+                          state.iterations());
+}
+
+void copies(benchmark::State& state, ExpertShape shape, Part part) {
+  TwoThreads threads;
+  Copies twin(shape.bundle_bytes());
+  for (auto _ : state) {
+    const double staging = twin.stage(threads);
+    const double commit = part == Part::step ? twin.commit(threads) : 0.0;
+    state.SetIterationTime(staging + commit);
+  }
+  if (part == Part::step && !twin.is_right()) state.SkipWithError("the copy differs");
+  state.SetBytesProcessed(static_cast<std::int64_t>(2 * bundles_each_way * shape.bundle_bytes()) *
+                          state.iterations());
+}
+
+/// A forward without a program.
+void idle(benchmark::State& state) {
+  TwoRanks ranks({64, 64});
+  for (auto _ : state) ranks.advance_idle();
+}
+
+struct Called {
+  virtual ~Called() = default;
+  virtual void call() {}
+};
+
+void virtual_call(benchmark::State& state) {
+  const std::unique_ptr<Called> called = std::make_unique<Called>();
+  Called* pointer = called.get();
+  for (auto _ : state) {
+    benchmark::DoNotOptimize(pointer);
+    pointer->call();
+  }
+}
+
+void register_pair(const std::string& name, ExpertShape shape, Part part) {
+  for (const bool is_twin : {false, true}) {
+    benchmark::RegisterBenchmark(
+        (name + (is_twin ? "/twin" : "")).c_str(),
+        [=](benchmark::State& state) { is_twin ? copies(state, shape, part) : engine(state, shape, part); })
+        ->UseManualTime()
+        ->Unit(benchmark::kMillisecond);
+  }
 }
 
 void register_benchmarks() {
-  for (std::int64_t kib : {192, 4096, 16384}) {
-    const std::string name = "migrate/step of 8 bundles/" + std::to_string(kib) + " KiB";
-    benchmark::RegisterBenchmark(name.c_str(), step)->Arg(kib * 1024);
-    benchmark::RegisterBenchmark((name + "/twin").c_str(), two_memcpys)->Arg(kib * 1024);
+  for (const auto& [size, shape] :
+       {std::pair("4 MB", ExpertShape{2048, 704}), std::pair("15 MB", ExpertShape{5120, 1024}),
+        std::pair("44 MB", ExpertShape{7168, 2048})}) {
+    register_pair(std::string("migrate/staging of 8 bundles/") + size, shape, Part::staging);
+    register_pair(std::string("migrate/step of 8 bundles/") + size, shape, Part::step);
   }
+  benchmark::RegisterBenchmark("migrate/idle forward", idle);
+  benchmark::RegisterBenchmark("migrate/idle forward/twin", virtual_call);
 }
 
 }  // namespace
-}  // namespace trimtab
+}  // namespace trimtab::bench
 
 int main(int argc, char** argv) {
-  return trimtab::bench::run_registered(argc, argv, trimtab::register_benchmarks);
+  return trimtab::bench::run_registered(argc, argv, trimtab::bench::register_benchmarks);
 }

@@ -2,9 +2,30 @@
 #define XXH_INLINE_ALL
 #include <trimtab/core/checksum.hpp>
 
+#include "core/checksum_kernel.hpp"
+
 #include <xxhash.h>
 
 namespace trimtab {
+namespace {
+
+ChecksumUpdate fastest_update() noexcept {
+#ifdef __x86_64__
+  if (__builtin_cpu_supports("avx512f") != 0) return update_checksum_avx512;
+  if (__builtin_cpu_supports("avx2") != 0) return update_checksum_avx2;
+#endif
+  return update_checksum_generic;
+}
+
+void update_fastest(XXH3_state_t& state, std::span<const std::byte> bytes) noexcept {
+  static const ChecksumUpdate update = fastest_update();
+  update(&state, bytes.data(), bytes.size());
+}
+
+/// Below, choosing an inner loop costs more than it gains.
+constexpr std::size_t small_bytes = 4096;
+
+}  // namespace
 
 struct Checksum::State {
   XXH3_state_t xxh3;
@@ -20,13 +41,21 @@ Checksum& Checksum::operator=(Checksum&&) noexcept = default;
 Checksum::~Checksum() = default;
 
 void Checksum::update(std::span<const std::byte> bytes) noexcept {
-  XXH3_64bits_update(&state_->xxh3, bytes.data(), bytes.size());
+  if (bytes.size() < small_bytes) {
+    XXH3_64bits_update(&state_->xxh3, bytes.data(), bytes.size());
+  } else {
+    update_fastest(state_->xxh3, bytes);
+  }
 }
 
 std::uint64_t Checksum::digest() const noexcept { return XXH3_64bits_digest(&state_->xxh3); }
 
 std::uint64_t checksum_of(std::span<const std::byte> bytes, std::uint64_t seed) noexcept {
-  return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
+  if (bytes.size() < small_bytes) return XXH3_64bits_withSeed(bytes.data(), bytes.size(), seed);
+  XXH3_state_t state{};
+  XXH3_64bits_reset_withSeed(&state, seed);
+  update_fastest(state, bytes);
+  return XXH3_64bits_digest(&state);
 }
 
 }  // namespace trimtab

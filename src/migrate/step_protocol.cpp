@@ -118,7 +118,7 @@ Status StepEngine::cut_as_proposed() {
 
 Status StepEngine::on_start() {
   if (state_ != StepState::proposed) return {};
-  if (observer_ != nullptr) observer_->on_start(step());
+  if (observer_ != nullptr) observer_->on_begin(step());
   const auto block = runs_.reserve(StageRun::staging_need(step(), topology_, channel_->rank(), store_));
   if (!block) return vote(Errc::unavailable, StepEvent::no_room);
   const Tag tag{static_cast<std::uint32_t>(1 + proposal_->attempt % channel_->capabilities().max_tag)};

@@ -6,9 +6,9 @@
 
 namespace trimtab::moe {
 
-void MigrationWatch::on_start(const Step& step) {
+void MigrationWatch::on_begin(const Step& step) {
   has_said_no_ = false;
-  faults_.on_start(step);
+  faults_.on_begin(step);
 }
 
 void MigrationWatch::on_transition(StepState /*before*/, StepEvent event, StepState after) {

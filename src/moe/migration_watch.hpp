@@ -28,7 +28,7 @@ class MigrationWatch final : public EngineObserver {
   /// engine was, before it begins anything new.
   void collect(const Engine& engine);
 
-  void on_start(const Step& step) override;
+  void on_begin(const Step& step) override;
   void on_commit(const Step& step, Epoch epoch) override { audit_.on_commit(step, epoch); }
   void on_transition(StepState before, StepEvent event, StepState after) override;
 

@@ -69,7 +69,7 @@ std::unique_ptr<Transport> TransferFaults::wrap(std::unique_ptr<Transport> chann
 }
 
 /// The engine sends a step's bundles in the order of its moves, relays last.
-void TransferFaults::on_start(const Step& step) {
+void TransferFaults::on_begin(const Step& step) {
   mine_.clear();
   num_sent_ = 0;
   blocked_.reset();

@@ -35,8 +35,8 @@ class TransferFaults {
   /// the clock. Call it once.
   [[nodiscard]] std::unique_ptr<Transport> wrap(std::unique_ptr<Transport> channel, const Clock& clock);
 
-  /// Call with every step that all ranks agreed on, before its bytes move.
-  void on_start(const Step& step);
+  /// Call with every step that the ranks have agreed on, before its bytes move.
+  void on_begin(const Step& step);
 
   /// By fault: whether it has struck here.
   [[nodiscard]] const std::vector<bool>& struck() const noexcept { return struck_; }

@@ -4,33 +4,17 @@
 #include <trimtab/weights/expert_store.hpp>
 
 #include "bundle_checks.hpp"
+#include "core/bulk_copy.hpp"
 #include "nd_copy.hpp"
 #include "workspaces.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <cstring>
 #include <utility>
 
 namespace trimtab {
 namespace {
-
-/// Small enough that both sides and the block stay in the first-level cache.
-constexpr std::size_t swap_block_bytes = 4096;
-
-void swap_bytes(std::span<std::byte> a, std::span<std::byte> b) noexcept {
-  std::array<std::byte, swap_block_bytes> block;
-  while (!a.empty()) {
-    const std::size_t size = std::min(a.size(), block.size());
-    std::memcpy(block.data(), a.data(), size);
-    std::memcpy(a.data(), b.data(), size);
-    std::memcpy(b.data(), block.data(), size);
-    a = a.subspan(size);
-    b = b.subspan(size);
-  }
-}
 
 std::uint64_t checksum_seed(LayerId layer, ExpertId expert) noexcept {
   return (static_cast<std::uint64_t>(static_cast<std::uint32_t>(layer.value())) << 32) |
@@ -218,7 +202,7 @@ void ExpertStore::read_bundle(LayerId layer, SlotId slot, std::span<std::byte> b
   TRIMTAB_ASSERT(bundle.size() == bundle_bytes(layer));
   for (std::size_t tensor = 0; tensor < tensors(layer).size(); ++tensor) {
     const std::span<const std::byte> from = payload(layer, tensor, slot);
-    std::memcpy(bundle.data(), from.data(), from.size());
+    bulk_copy(bundle.first(from.size()), from);
     bundle = bundle.subspan(from.size());
   }
 }
@@ -227,7 +211,7 @@ void ExpertStore::exchange_bundle(LayerId layer, SlotId slot, std::span<std::byt
   TRIMTAB_ASSERT(bundle.size() == bundle_bytes(layer));
   for (std::size_t tensor = 0; tensor < tensors(layer).size(); ++tensor) {
     const std::span<std::byte> live = payload(layer, tensor, slot);
-    swap_bytes(live, bundle.first(live.size()));
+    bulk_swap(live, bundle.first(live.size()));
     bundle = bundle.subspan(live.size());
   }
   if (needs_workspace(layer)) changed_[local(slot)] = true;

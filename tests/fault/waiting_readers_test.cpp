@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Batches of several threads are in flight while slots are rewritten: for ThreadSanitizer, and for values.
+// vllm-project/vllm#32881, #37601: buffers were overwritten under their readers.
 #include "support/cluster.hpp"
 #include "support/placements.hpp"
 
@@ -22,7 +23,7 @@ constexpr std::int32_t num_layers = 2;
 constexpr std::int32_t num_experts = 6;
 constexpr std::int32_t num_slots = 8;
 constexpr std::int32_t num_ranks = 2;
-constexpr std::uint64_t num_programs = 25;
+constexpr std::uint64_t num_programs = 200;
 
 /// A thread that serves batches of one rank: it takes the table when it is told to begin, and reads all
 /// experts of its rank again and again before it lets go.
@@ -143,13 +144,11 @@ class ServingRank {
   [[nodiscard]] const std::vector<std::unique_ptr<BatchWorker>>& workers() const { return workers_; }
 
  private:
+  /// In turn, so that each has work.
   void begin_batch() {
-    for (;;) {
-      for (const auto& worker : workers_) {
-        if (worker->is_free()) return worker->begin_batch();
-      }
-      std::this_thread::yield();
-    }
+    BatchWorker& worker = *workers_[num_batches_++ % workers_.size()];
+    while (!worker.is_free()) std::this_thread::yield();
+    worker.begin_batch();
   }
 
   SteadyClock clock_;
@@ -157,6 +156,7 @@ class ServingRank {
   TablePublisher publisher_;
   std::unique_ptr<Engine> engine_;
   std::vector<std::unique_ptr<BatchWorker>> workers_;
+  std::size_t num_batches_ = 0;
 };
 
 class WaitingReaders : public testing::TestWithParam<bool> {};

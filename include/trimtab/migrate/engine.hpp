@@ -94,9 +94,8 @@ struct MigrationGoal {
 class EngineObserver {
  public:
   virtual ~EngineObserver() = default;
-  /// All ranks agreed on `step`; its bytes move from now on. Every rank is told the same steps in the same
-  /// order, as long as no control message is lost.
-  virtual void on_start(const Step& /*step*/) {}
+  /// All ranks have agreed on `step`, and its bytes begin to move; in the same order on every rank.
+  virtual void on_begin(const Step& /*step*/) {}
   /// Slots and table of this rank are at `epoch` now.
   virtual void on_commit(const Step& step, Epoch epoch) = 0;
   /// `health().state` is `after` now. Must not call the engine.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/inproc/channel.hpp"
 
-#include <cstring>
+#include "core/bulk_copy.hpp"
 
 namespace trimtab::inproc {
 namespace {
@@ -82,7 +82,7 @@ void Channel::exchange(PostedLeg& send, PostedLeg& receive) noexcept {
     receive.message_bytes = message.size();
     receive.ticket->has_too_large_message.store(true);
   } else if (!message.empty()) {
-    std::memcpy(receive.leg.memory.data(), message.data(), message.size());
+    bulk_copy(receive.leg.memory.first(message.size()), message);
   }
   settle(send);
   settle(receive);

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <trimtab/core/checksum.hpp>
 
+#include "core/checksum_kernel.hpp"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include <gtest/gtest.h>
 
 #include <string_view>
@@ -22,6 +27,31 @@ TEST(Checksum, DoesNotDependOnHowTheBytesArePieced) {
     running.update(bytes_of(text.substr(0, cut)));
     running.update(bytes_of(text.substr(cut)));
     EXPECT_EQ(running.digest(), checksum_of(bytes_of(text)));
+  }
+}
+
+std::vector<ChecksumUpdate> kernels_of_this_machine() {
+  std::vector<ChecksumUpdate> kernels{update_checksum_generic};
+#ifdef __x86_64__
+  if (__builtin_cpu_supports("avx2") != 0) kernels.push_back(update_checksum_avx2);
+  if (__builtin_cpu_supports("avx512f") != 0) kernels.push_back(update_checksum_avx512);
+#endif
+  return kernels;
+}
+
+TEST(Checksum, DoesNotDependOnTheProcessor) {
+  std::vector<std::byte> bytes(40'000);
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::byte>(i * i / 7);
+  for (const std::size_t size : {0U, 1U, 255U, 1024U, 1025U, 4096U, 9216U, 9217U, 40'000U}) {
+    const std::uint64_t expected = XXH3_64bits_withSeed(bytes.data(), size, 5);
+    EXPECT_EQ(checksum_of(std::span(bytes).first(size), 5), expected) << size;
+    for (const ChecksumUpdate update : kernels_of_this_machine()) {
+      XXH3_state_t state{};
+      XXH3_64bits_reset_withSeed(&state, 5);
+      update(&state, bytes.data(), size / 3);
+      update(&state, bytes.data() + size / 3, size - size / 3);
+      EXPECT_EQ(XXH3_64bits_digest(&state), expected) << size;
+    }
   }
 }
 

@@ -101,7 +101,8 @@ TEST(EngineGoal, IsReachedInOneStepWithoutAStallBudget) {
   EXPECT_EQ(ranks.engine(0).counters().steps_committed, 1U);
 }
 
-TEST(EngineGoal, IsCutByTheRateThatTheCoordinatorMeasured) {
+TEST(EngineGoal,
+     IsCutByTheRateThatTheCoordinatorMeasured) {   // sgl-project/sglang#21004, vllm-project/vllm#20805
   const Clock::duration stall = time_for(4, 1ms);  // The other rank, four times slower, would cut finer.
   TwoClocks ranks(1ms, 4ms);
   ranks.begin(stall);

@@ -25,7 +25,7 @@ constexpr auto deadline = std::chrono::seconds(5);
 class StartObserver final : public EngineObserver {
  public:
   explicit StartObserver(TransferFaults& faults) : faults_(faults) {}
-  void on_start(const Step& step) override { faults_.on_start(step); }
+  void on_begin(const Step& step) override { faults_.on_begin(step); }
   void on_commit(const Step& /*step*/, Epoch /*epoch*/) override {}
 
  private:

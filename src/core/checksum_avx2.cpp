@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "core/checksum_kernel.hpp"
+
+#include "core/checksum_kernel.inl"
+
+namespace trimtab {
+
+void update_checksum_avx2(void* state, const std::byte* bytes, std::size_t size) noexcept {
+  update_in_chunks(state, bytes, size);
+}
+
+}  // namespace trimtab
