@@ -8,7 +8,7 @@ namespace trimtab::moe {
 
 void MigrationWatch::on_begin(const Step& step) {
   has_said_no_ = false;
-  faults_.on_begin(step);
+  faults_.on_begin(step, store_);
 }
 
 void MigrationWatch::on_transition(StepState /*before*/, StepEvent event, StepState after) {

@@ -35,7 +35,7 @@ void corrupt_largest(std::span<const Leg> legs, FaultScript& script) {
 }  // namespace
 
 /// Sits above the faulty end, which does the damage, and tells it which posting is meant. The engine posts
-/// each transfer at once, and nothing else but control messages, which have a tag of their own.
+/// nothing but pieces of transfers and control messages, which have a tag of their own.
 class TransferFaults::Channel final : public TransportDecorator {
  public:
   Channel(TransferFaults& faults, std::unique_ptr<Transport> inner, std::shared_ptr<FaultScript> script,
@@ -43,9 +43,9 @@ class TransferFaults::Channel final : public TransportDecorator {
       : TransportDecorator(std::move(inner)), faults_(faults), script_(std::move(script)), clock_(clock) {}
 
   Result<Ticket> post(std::span<const Leg> legs) override {
-    const bool is_transfer =
+    const bool is_piece =
         !legs.empty() && legs.front().side == Side::send && legs.front().tag != ControlChannel::tag;
-    if (is_transfer) faults_.on_transfer(legs, clock_.now(), *script_);
+    if (is_piece) faults_.on_piece(legs, clock_.now(), *script_);
     return inner().post(legs);
   }
 
@@ -68,44 +68,46 @@ std::unique_ptr<Transport> TransferFaults::wrap(std::unique_ptr<Transport> chann
   return std::make_unique<Channel>(*this, std::move(faulty), std::move(script), clock);
 }
 
-/// The engine sends a step's bundles in the order of its moves, relays last.
-void TransferFaults::on_begin(const Step& step) {
-  mine_.clear();
-  num_sent_ = 0;
+/// In the order in which the engine sends: round by round, relays last.
+void TransferFaults::on_begin(const Step& step, const ExpertStore& store) {
+  to_send_.clear();
   blocked_.reset();
-  std::vector<std::uint64_t> relays;
   for (const Move& move : step.moves) {
     if (!is_remote(move.kind)) continue;
     const std::uint64_t number = num_started_++;
     if (topology_.rank_of(move.source) != self_) continue;
-    (move.kind == MoveKind::relay ? relays : mine_).push_back(number);
+    const std::size_t bytes = store.bundle_bytes(move.layer) + sizeof(std::uint64_t);  // And its checksum.
+    to_send_.push_back({number, move, bytes, false});
   }
-  mine_.insert(mine_.end(), relays.begin(), relays.end());
+  std::ranges::stable_sort(to_send_, {}, [](const Sending& sending) {
+    return std::pair(sending.move.kind == MoveKind::relay, sending.move.round);
+  });
 }
 
-void TransferFaults::on_transfer(std::span<const Leg> legs, Clock::time_point now, FaultScript& script) {
-  const std::size_t index = num_sent_++;
-  const std::optional<std::size_t> fault = index < mine_.size() ? find(mine_[index]) : std::nullopt;
+/// A transfer is posted piece by piece; to one peer, one transfer after the other.
+void TransferFaults::on_piece(std::span<const Leg> legs, Clock::time_point now, FaultScript& script) {
+  const Rank peer = legs.front().peer;
+  const auto sending = std::ranges::find_if(
+      to_send_, [&](const Sending& s) { return topology_.rank_of(s.move.destination) == peer; });
+  if (sending == to_send_.end()) return;
+  const std::optional<std::size_t> fault = find(sending->number);
+  const bool is_first = !std::exchange(sending->has_begun, true);
+  for (const Leg& leg : legs) sending->bytes_left -= std::min(sending->bytes_left, leg.memory.size());
+  if (sending->bytes_left == 0) to_send_.erase(sending);
   if (fault) {
     struck_[*fault] = true;
-    return strike(faults_[*fault], legs, now, script);
+    strike(faults_[*fault], is_first, legs, now, script);
   }
-  // What is sent behind a delayed transfer must not overtake it, even when the time has just come: messages
+  // What is sent behind a delayed piece must not overtake it, even when the time has just come: messages
   // would meet wrong receives.
-  if (blocked_ && blocked_->peer == legs.front().peer) delay_all(legs, blocked_->until, script);
+  if (blocked_ && blocked_->peer == peer) delay_all(legs, blocked_->until, script);
 }
 
-void TransferFaults::strike(const TransferFault& fault, std::span<const Leg> legs, Clock::time_point now,
-                            FaultScript& script) {
-  switch (fault.action) {
-    case FaultAction::corrupt:
-      return corrupt_largest(legs, script);
-    case FaultAction::delay:
-      blocked_ = Blocked{legs.front().peer, now + fault.hold};
-      return delay_all(legs, blocked_->until, script);
-    default:
-      return add_to_all(legs, Fault{}, script);
-  }
+void TransferFaults::strike(const TransferFault& fault, bool is_first, std::span<const Leg> legs,
+                            Clock::time_point now, FaultScript& script) {
+  if (fault.action == FaultAction::drop) add_to_all(legs, Fault{}, script);
+  if (fault.action == FaultAction::corrupt && is_first) corrupt_largest(legs, script);
+  if (fault.action == FaultAction::delay && is_first) blocked_ = Blocked{legs.front().peer, now + fault.hold};
 }
 
 std::optional<std::size_t> TransferFaults::find(std::uint64_t number) const noexcept {

@@ -7,6 +7,7 @@
 #include <trimtab/migrate/program.hpp>
 #include <trimtab/transport/faulty.hpp>
 #include <trimtab/transport/transport.hpp>
+#include <trimtab/weights/expert_store.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -36,7 +37,7 @@ class TransferFaults {
   [[nodiscard]] std::unique_ptr<Transport> wrap(std::unique_ptr<Transport> channel, const Clock& clock);
 
   /// Call with every step that the ranks have agreed on, before its bytes move.
-  void on_begin(const Step& step);
+  void on_begin(const Step& step, const ExpertStore& store);
 
   /// By fault: whether it has struck here.
   [[nodiscard]] const std::vector<bool>& struck() const noexcept { return struck_; }
@@ -49,8 +50,15 @@ class TransferFaults {
     Clock::time_point until;
   };
 
-  void on_transfer(std::span<const Leg> legs, Clock::time_point now, FaultScript& script);
-  void strike(const TransferFault& fault, std::span<const Leg> legs, Clock::time_point now,
+  struct Sending {
+    std::uint64_t number;
+    Move move;
+    std::size_t bytes_left;
+    bool has_begun;
+  };
+
+  void on_piece(std::span<const Leg> legs, Clock::time_point now, FaultScript& script);
+  void strike(const TransferFault& fault, bool is_first, std::span<const Leg> legs, Clock::time_point now,
               FaultScript& script);
   [[nodiscard]] std::optional<std::size_t> find(std::uint64_t number) const noexcept;
 
@@ -58,9 +66,8 @@ class TransferFaults {
   std::vector<bool> struck_;
   Topology topology_;
   Rank self_;
-  std::uint64_t num_started_ = 0;    ///< Transfers of all steps so far.
-  std::vector<std::uint64_t> mine_;  ///< Numbers of the step's transfers from here, in the order of sending.
-  std::size_t num_sent_ = 0;         ///< Of `mine_`.
+  std::uint64_t num_started_ = 0;  ///< Transfers of all steps so far.
+  std::vector<Sending> to_send_;   ///< Of the step, what is not wholly posted; to each peer in order.
   std::optional<Blocked> blocked_;
 };
 

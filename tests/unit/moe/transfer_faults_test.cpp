@@ -24,12 +24,13 @@ constexpr auto deadline = std::chrono::seconds(5);
 /// Tells the faults of a rank what its engine starts.
 class StartObserver final : public EngineObserver {
  public:
-  explicit StartObserver(TransferFaults& faults) : faults_(faults) {}
-  void on_begin(const Step& step) override { faults_.on_begin(step); }
+  StartObserver(TransferFaults& faults, const ExpertStore& store) : faults_(faults), store_(store) {}
+  void on_begin(const Step& step) override { faults_.on_begin(step, store_); }
   void on_commit(const Step& /*step*/, Epoch /*epoch*/) override {}
 
  private:
   TransferFaults& faults_;
+  const ExpertStore& store_;
 };
 
 /// Engines on a virtual clock with the same faults on every rank.
@@ -46,7 +47,7 @@ class FaultyCluster {
       return faults_[rank.index()]->wrap(std::move(channel), clock_);
     });
     for (std::size_t r = 0; r < faults_.size(); ++r) {
-      observers_.push_back(std::make_unique<StartObserver>(*faults_[r]));
+      observers_.push_back(std::make_unique<StartObserver>(*faults_[r], cluster_->weights(r).store()));
       cluster_->engine(r).set_observer(observers_[r].get());
     }
   }
