@@ -3,10 +3,12 @@
 #include "app/console.hpp"
 #include "app/outputs.hpp"
 #include "app/tbb_executor.hpp"
+#include "app/verify_processes.hpp"
 #include "app/verify_report.hpp"
 #include "verify/trial.hpp"
 
 #include <trimtab/core/clock.hpp>
+#include <trimtab/transport/mpi.hpp>
 
 #include <fmt/format.h>
 
@@ -32,7 +34,7 @@ struct VerifyOptions {
   std::string json;
 };
 
-Status settle_options(VerifyOptions& options) {
+void settle_options(VerifyOptions& options) {
   verify::CaseOptions& cases = options.campaign.cases;
   Result<verify::FaultKinds> faults = verify::fault_kinds_named(options.faults);
   if (!faults) usage_error("--faults", faults.error().message);
@@ -42,7 +44,11 @@ Status settle_options(VerifyOptions& options) {
   if (cases.nodes && cases.ranks && *cases.nodes > *cases.ranks) {
     usage_error("--nodes", fmt::format("{} nodes for {} ranks", *cases.nodes, *cases.ranks));
   }
-  return {};
+  if (options.transport != "mpi") return;
+  for (const auto& [name, is_given] :
+       {std::pair("--mutants", options.mutants), {"--explain", options.explain}}) {
+    if (is_given) usage_error(name, "only with --transport inproc, where every case goes the same way again");
+  }
 }
 
 Outcome report(const VerifyOptions& options, const VerifyResult& result) {
@@ -75,6 +81,27 @@ Outcome run_inproc(const VerifyOptions& options) {
   return report(options, result);
 }
 
+/// Rank 0 alone speaks.
+Outcome run_mpi(VerifyOptions& options) {
+  Result<MpiSession> session = MpiSession::start();
+  if (!session) return failure(std::move(session));
+  Result<std::unique_ptr<Transport>> root = make_mpi_transport(*session);
+  if (!root) return failure(std::move(root));
+  const bool is_first = (*root)->rank() == Rank{0};
+  const SteadyClock clock;
+  const Clock::time_point begun = clock.now();
+  Result<verify::CampaignReport> campaign = run_process_campaign(options.campaign, *session, **root);
+  if (!campaign && !is_first) return exit_status_of(campaign.error().code);
+  if (!campaign) return failure(std::move(campaign));
+  VerifyResult result{.transport = options.transport,
+                      .options = options.campaign,
+                      .campaign = std::move(*campaign),
+                      .mutants = {}};
+  result.seconds = std::chrono::duration<double>(clock.now() - begun).count();
+  if (is_first) return report(options, result);
+  return result.is_sound() ? ExitStatus::ok : ExitStatus::check_failed;
+}
+
 Outcome explain_case(const VerifyOptions& options) {
   Result<verify::Case> drawn = verify::draw_case(options.campaign.seed, options.campaign.cases);
   if (!drawn) return failure(std::move(drawn));
@@ -88,7 +115,8 @@ Outcome explain_case(const VerifyOptions& options) {
 }
 
 Outcome run_verify(VerifyOptions& options) {
-  if (Status settled = settle_options(options); !settled) return failure(std::move(settled));
+  settle_options(options);
+  if (options.transport == "mpi") return run_mpi(options);
   return options.explain ? explain_case(options) : run_inproc(options);
 }
 

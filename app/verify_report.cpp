@@ -21,10 +21,11 @@ constexpr std::size_t max_listed = 10;
 bool is_caught(const MutantReport& mutant) { return mutant.violation.has_value(); }
 
 std::string replay(const Violation& violation, const VerifyResult& result) {
-  std::string command =
+  const std::string command =
       fmt::format("trimtab verify {}", replay_arguments(violation.seed, result.options.cases));
-  if (result.transport != "inproc") command += fmt::format(" --transport {}", result.transport);
-  return command;
+  if (result.transport == "inproc") return command;
+  return fmt::format("mpirun -n {} {} --transport {}", *result.options.cases.ranks, command,
+                     result.transport);
 }
 
 ordered_json violation_document(const Violation& violation, const VerifyResult& result) {
