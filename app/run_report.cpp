@@ -49,16 +49,17 @@ ordered_json milliseconds(const std::optional<Clock::duration>& time) {
   return std::chrono::duration<double, std::milli>(*time).count();
 }
 
-ordered_json engine_document(const moe::EngineCondition& engine, std::int64_t rolled_back) {
+ordered_json engine_document(const moe::EngineCondition& engine) {
   return {{"state", to_string(engine.state)},
           {"epoch", engine.epoch},
           {"last_commit_age_ms", milliseconds(engine.last_commit_age)},
-          {"failures", rolled_back},
+          {"failures", engine.failures},
           {"last_failure", engine.last_failure}};
 }
 
 ordered_json memory_document(const moe::MigrationBuffers& buffers) {
   return {{"staging_budget_bytes", buffers.staging_budget_bytes},
+          {"staging_peak_bytes", buffers.staging_peak_bytes},
           {"workspace_bytes", buffers.workspace_bytes},
           {"transport_buffer_bytes", buffers.transport_buffer_bytes}};
 }
@@ -77,7 +78,7 @@ void add_migration(ordered_json& document, const moe::ServiceOptions& service,
     document["faults"].push_back(
         {{"kind", to_string(fault.action)}, {"at", fault.at}, {"struck", bool{migration.struck[i]}}});
   }
-  document["engine"] = engine_document(migration.engine, report.rolled_back);
+  document["engine"] = engine_document(migration.engine);
   document["memory"] = memory_document(migration.buffers);
 }
 
@@ -98,9 +99,9 @@ std::string migration_text(const moe::ServiceOptions& service, const moe::Servic
                         to_string(rollback.code), rollback.why);
   }
   text += fmt::format(
-      "memory     staging {:.1f} MB, workspaces {:.1f} MB, transport buffers {:.1f} MB per rank\n",
-      megabytes(migration.buffers.staging_budget_bytes), megabytes(migration.buffers.workspace_bytes),
-      megabytes(migration.buffers.transport_buffer_bytes));
+      "memory     staging {:.1f} of {:.1f} MB, workspaces {:.1f} MB, transport buffers {:.1f} MB per rank\n",
+      megabytes(migration.buffers.staging_peak_bytes), megabytes(migration.buffers.staging_budget_bytes),
+      megabytes(migration.buffers.workspace_bytes), megabytes(migration.buffers.transport_buffer_bytes));
   if (service.mutant) {
     text += fmt::format("mutant     {}: {}\n", to_string(*service.mutant),
                         report.outputs_identical ? "NOT NOTICED" : "noticed, the outputs differ");

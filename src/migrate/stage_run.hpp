@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "migrate/stage_context.hpp"
+#include "migrate/stage_receive.hpp"
+#include "migrate/stage_send.hpp"
+
 #include <trimtab/core/clock.hpp>
 #include <trimtab/core/topology.hpp>
 #include <trimtab/migrate/program.hpp>
-#include <trimtab/transport/transport.hpp>
 #include <trimtab/weights/expert_store.hpp>
 
 #include <cstdint>
@@ -26,12 +29,7 @@ namespace trimtab {
 /// (`is_quiet`).
 class StageRun {
  public:
-  struct Context {
-    Transport& channel;
-    ExpertStore& store;
-    const Topology& topology;
-    Tag tag;  ///< Names (view, attempt): payloads of another attempt never meet this one's receives.
-  };
+  using Context = StageContext;
 
   /// `staging` must hold staging_need bytes.
   StageRun(const Context& context, const Step& step, std::span<std::byte> staging);
@@ -45,14 +43,17 @@ class StageRun {
   [[nodiscard]] static std::size_t staging_need(const Step& step, const Topology& topology, Rank rank,
                                                 const ExpertStore& store);
 
-  /// Works until nothing can be done now or `until` has passed; at least one piece of work is tried.
+  /// Works until nothing can be done now or `until` has passed; at least one piece of work is tried. Pieces
+  /// are piece_bytes at most, whatever the bundles are, but for the conversion of a layer.
   /// @return whether anything was done; `corrupt` naming layer, expert and slots when a payload does not
   /// verify, or a transport's error.
   Result<bool> progress(const Clock& clock, Clock::time_point until);
 
   /// All bundles are staged and verified, all sends are complete, and the workspaces that `exchange` needs
   /// are this run's.
-  [[nodiscard]] bool is_complete() const noexcept { return num_open_ == 0 && has_workspaces(); }
+  [[nodiscard]] bool is_complete() const noexcept {
+    return open_sends_.empty() && open_receives_.empty() && open_copies_.empty() && has_workspaces();
+  }
 
   /// Gives up what is still posted. Staging may be reused once `is_quiet`.
   void cancel() noexcept;
@@ -82,54 +83,40 @@ class StageRun {
   [[nodiscard]] const Context& context() const noexcept { return context_; }
 
  private:
-  enum class ItemState : std::uint8_t { waiting, posted, done };
-  struct Incoming;
-  struct Outgoing {
-    Move move;
-    const Incoming* relayed = nullptr;  ///< What is passed on once it has arrived; null: a live slot is sent.
-    std::uint64_t checksum = 0;
-    Ticket ticket{};
-    ItemState state = ItemState::waiting;
-  };
-  struct Incoming {
-    Move move;
-    std::span<std::byte> staged;  ///< Of a displaced one: where the exchange of its source leaves it.
-    std::uint64_t checksum = 0;
-    Ticket ticket{};
-    ItemState state = ItemState::waiting;
-  };
-
   [[nodiscard]] bool has_workspaces() const noexcept { return !needs_workspaces_ || has_acquired_; }
   [[nodiscard]] bool open(LayerId layer) noexcept;
   void close_layer() noexcept;
-  Result<bool> visit_items(const Clock& clock, Clock::time_point until);
-  void add_outgoing(const Move& move);
-  void add_incoming(const Move& move, std::span<std::byte>& staging);
-  void link_displaced();
-  [[nodiscard]] const Incoming& arrival_at(LayerId layer, SlotId destination) const;
 
-  Result<bool> advance(Outgoing& item);
-  Result<bool> advance(Incoming& item);
-  [[nodiscard]] bool can_post(const Outgoing& item) const;
-  [[nodiscard]] std::vector<std::span<const std::byte>> payload_of(const Outgoing& item) const;
-  Result<bool> post(Outgoing& item);
-  Result<bool> post_receive(Incoming& item);
-  Result<bool> finish_receive(Incoming& item);
-  Result<bool> copy_local(Incoming& item);
-  Result<bool> reuse_staged(Incoming& item);
-  Result<bool> expect_displaced(Incoming& item);
-  Status verify(Incoming& item);
-  void close_item(ItemState& state) noexcept;
+  void add_incoming(const Move& move, std::span<std::byte>& staging);
+  void add_displaced(const Move& move);
+  void add_outgoing(const Move& move);
+  void list_open();
+  [[nodiscard]] const IncomingBundle& arrival_at(LayerId layer, SlotId destination) const;
+
+  Result<bool> work_once();
+  Result<bool> send_once();
+  Result<bool> receive_once();
+  Result<bool> copy_once();
+  template <class Bundle>
+  [[nodiscard]] bool may_read(const Bundle& bundle) noexcept;
+  [[nodiscard]] bool may_post(const OutgoingBundle& bundle) noexcept;
+  template <class Bundle>
+  void end_reading(const Bundle& bundle) noexcept;
+  void on_staged(const IncomingBundle& bundle);
 
   Context context_;
-  std::vector<std::unique_ptr<Outgoing>> outgoing_;  ///< Stable addresses: legs point into the items.
-  std::vector<std::unique_ptr<Incoming>> incoming_;
-  std::size_t num_open_ = 0;
-  std::size_t num_posted_sends_ = 0;  ///< They read slots and workspaces: the open layer must stay.
-  std::size_t next_send_ = 0;  ///< The peer posts its receives in this order, so sends wait for their turn.
+  /// As they are exchanged: by layer, what leaves a slot by exchange behind what takes its place.
+  std::vector<std::unique_ptr<IncomingBundle>> incoming_;
+  std::vector<std::unique_ptr<OutgoingBundle>> outgoing_;
+  // What is not done yet. Sends and receives in one order on all ranks: see `comes_before`.
+  std::vector<OutgoingBundle*> open_sends_;
+  std::vector<IncomingBundle*> open_receives_;
+  std::vector<IncomingBundle*> open_copies_;
+  std::size_t turn_ = 0;  ///< Sends, receives and copies take turns.
   bool needs_workspaces_ = false;
   bool has_acquired_ = false;
   std::optional<LayerId> open_layer_;  ///< In the store's workspaces.
+  std::size_t num_readers_ = 0;        ///< Bundles begun that are read from live slots: the layer must stay.
   std::uint64_t bytes_received_ = 0;
   std::uint64_t bytes_copied_ = 0;
   std::uint64_t bytes_exchanged_ = 0;

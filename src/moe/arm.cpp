@@ -58,7 +58,6 @@ class Balancing {
   Recorder recorder_;
   TransferFaults faults_;
   MigrationWatch watch_;
-  MigrationBuffers buffers_;
   SerialExecutor executor_;  ///< Ranks are the cores already.
   std::unique_ptr<Transport> counts_channel_;
   std::unique_ptr<Engine> engine_;
@@ -91,7 +90,6 @@ Result<std::unique_ptr<Balancing>> Balancing::make(const ServiceOptions& options
   EngineOptions engine_options;
   engine_options.staging_budget_bytes = budget;
   engine_options.deadline = options.migration_deadline;
-  made->buffers_ = {budget, store.workspace_bytes(), (*migration)->capabilities().buffer_bytes};
   Result<std::unique_ptr<Engine>> engine =
       make_engine(options.mutant, engine_options, made->faults_.wrap(std::move(*migration), clock), store,
                   publisher, options.topology, placement, clock);
@@ -126,9 +124,11 @@ MigrationReport Balancing::report() const {
   MigrationReport report;
   report.rollbacks = watch_.rollbacks();
   report.struck = faults_.struck();
-  report.buffers = buffers_;
+  report.buffers = {health.staging_budget_bytes, watch_.staging_peak_bytes(), health.workspace_bytes,
+                    health.transport_buffer_bytes};
   report.engine.state = health.state;
   report.engine.epoch = health.epoch.value();
+  report.engine.failures = health.failures;
   if (health.last_commit) report.engine.last_commit_age = clock_.now() - *health.last_commit;
   if (health.last_failure) report.engine.last_failure = health.last_failure->message;
   return report;

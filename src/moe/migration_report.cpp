@@ -76,13 +76,14 @@ Status reduce(MigrationReport& report, Transport& root, const Clock& clock,
   MigrationBuffers& buffers = report.buffers;
   std::vector<std::int64_t> values{static_cast<std::int64_t>(report.rollbacks.size()),
                                    static_cast<std::int64_t>(buffers.staging_budget_bytes),
+                                   static_cast<std::int64_t>(buffers.staging_peak_bytes),
                                    static_cast<std::int64_t>(buffers.workspace_bytes),
                                    static_cast<std::int64_t>(buffers.transport_buffer_bytes)};
   const std::size_t num_others = values.size();
   values.insert(values.end(), report.struck.begin(), report.struck.end());
   if (Status reduced = reduce_max(values, root, clock, options); !reduced) return reduced;
   buffers = {static_cast<std::size_t>(values[1]), static_cast<std::size_t>(values[2]),
-             static_cast<std::size_t>(values[3])};
+             static_cast<std::size_t>(values[3]), static_cast<std::size_t>(values[4])};
   for (std::size_t i = 0; i < report.struck.size(); ++i) report.struck[i] = values[num_others + i] != 0;
   return reduce_rollbacks(report.rollbacks, static_cast<std::size_t>(values[0]), root, clock, options);
 }

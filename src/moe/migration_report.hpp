@@ -27,6 +27,7 @@ struct Rollback {
 /// Memory that migrations take on a rank, beside the weights.
 struct MigrationBuffers {
   std::size_t staging_budget_bytes = 0;
+  std::size_t staging_peak_bytes = 0;
   std::size_t workspace_bytes = 0;         ///< Of layouts without addressable slots.
   std::size_t transport_buffer_bytes = 0;  ///< That the back-end holds for the migration channel.
 };
@@ -36,6 +37,7 @@ struct EngineCondition {
   StepState state = StepState::idle;
   std::uint64_t epoch = 0;
   std::optional<Clock::duration> last_commit_age;
+  std::uint64_t failures = 0;
   std::string last_failure;  ///< Empty when there was none.
 };
 

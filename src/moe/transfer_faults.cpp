@@ -76,7 +76,7 @@ void TransferFaults::on_begin(const Step& step) {
   std::vector<std::uint64_t> relays;
   for (const Move& move : step.moves) {
     if (!is_remote(move.kind)) continue;
-    const std::uint64_t number = num_begun_++;
+    const std::uint64_t number = num_started_++;
     if (topology_.rank_of(move.source) != self_) continue;
     (move.kind == MoveKind::relay ? relays : mine_).push_back(number);
   }

@@ -58,7 +58,7 @@ class TransferFaults {
   std::vector<bool> struck_;
   Topology topology_;
   Rank self_;
-  std::uint64_t num_begun_ = 0;      ///< Transfers of all steps so far.
+  std::uint64_t num_started_ = 0;    ///< Transfers of all steps so far.
   std::vector<std::uint64_t> mine_;  ///< Numbers of the step's transfers from here, in the order of sending.
   std::size_t num_sent_ = 0;         ///< Of `mine_`.
   std::optional<Blocked> blocked_;

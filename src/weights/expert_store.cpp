@@ -218,7 +218,7 @@ void ExpertStore::exchange_bundle(LayerId layer, SlotId slot, std::span<std::byt
 }
 
 std::uint64_t ExpertStore::checksum(LayerId layer, SlotId slot, ExpertId expert) const noexcept {
-  Checksum running(checksum_seed(layer, expert));
+  Checksum running = start_checksum(layer, expert);
   for (std::size_t tensor = 0; tensor < tensors(layer).size(); ++tensor) {
     running.update(payload(layer, tensor, slot));
   }
@@ -228,6 +228,10 @@ std::uint64_t ExpertStore::checksum(LayerId layer, SlotId slot, ExpertId expert)
 std::uint64_t ExpertStore::checksum(LayerId layer, std::span<const std::byte> bundle,
                                     ExpertId expert) noexcept {
   return checksum_of(bundle, checksum_seed(layer, expert));
+}
+
+Checksum ExpertStore::start_checksum(LayerId layer, ExpertId expert) {
+  return Checksum(checksum_seed(layer, expert));
 }
 
 }  // namespace trimtab

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <trimtab/core/checksum.hpp>
 #include <trimtab/core/ids.hpp>
 #include <trimtab/core/result.hpp>
 #include <trimtab/weights/tensor_spec.hpp>
@@ -108,6 +109,8 @@ class ExpertStore {
   /// The same for a bundle in staging.
   [[nodiscard]] static std::uint64_t checksum(LayerId layer, std::span<const std::byte> bundle,
                                               ExpertId expert) noexcept;
+  /// A running checksum that ends as the two above once it was given a bundle's bytes, tensor after tensor.
+  [[nodiscard]] static Checksum start_checksum(LayerId layer, ExpertId expert);
 
  private:
   struct Layer {

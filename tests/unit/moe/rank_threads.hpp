@@ -82,12 +82,14 @@ class RankThreads {
 
   /// Makes a rank's executor; call it on the rank's thread.
   [[nodiscard]] std::unique_ptr<RankExecutor> make(Rank rank, std::size_t max_tokens,
-                                                   Clock::duration deadline = std::chrono::seconds(60)) {
+                                                   Clock::duration deadline = std::chrono::seconds(60),
+                                                   std::function<Status()> while_waiting = {}) {
     use_one_gemm_thread();
     auto& recorder = recorders_[rank.index()];
-    return std::move(*RankExecutor::make(
-        {config_, max_tokens, deadline, {}},
-        {channel(rank), topology_, weights_, memory(rank), recorder ? &*recorder : nullptr, clock_}));
+    return std::move(
+        *RankExecutor::make({config_, max_tokens, deadline, {}},
+                            {channel(rank), topology_, weights_, memory(rank),
+                             recorder ? &*recorder : nullptr, clock_, std::move(while_waiting)}));
   }
   [[nodiscard]] const RoutingTable& table(Rank rank) const { return tables_[rank.index()]; }
 

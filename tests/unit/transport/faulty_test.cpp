@@ -147,6 +147,35 @@ TEST_F(Faulty, DelayedSendGoesWhenItsTimeIsOver) {
   EXPECT_EQ(*faulty_->poll(held, at_once), Progress::done);
 }
 
+TEST_F(Faulty, DelaysThatEndTogetherKeepTheOrderOfPosting) {
+  Fault fault;
+  fault.action = FaultAction::delay;
+  fault.until = clock_.now() + std::chrono::milliseconds(5);
+  Fault next = fault;
+  next.occurrence = 1;
+  script({fault, next});
+  const Ticket first = send(one_);
+  clock_.advance(std::chrono::milliseconds(5));
+  const Ticket second = send(two_);  // Its time has come already, but the first is still here.
+  EXPECT_EQ(arrived(), Bytes());
+  EXPECT_EQ(*faulty_->poll(second, at_once), Progress::pending);
+  EXPECT_EQ(arrived(), one_);
+  EXPECT_EQ(arrived(), two_);
+  EXPECT_EQ(*faulty_->poll(first, at_once), Progress::done);
+}
+
+TEST_F(Faulty, AFaultThatIsAddedCountsFromThenOn) {
+  script({});
+  send(one_);
+  EXPECT_EQ(arrived(), one_);
+  script_->add({.match = {}, .action = FaultAction::drop, .occurrence = 1});
+  send(one_);
+  EXPECT_EQ(arrived(), one_);
+  send(two_);
+  EXPECT_EQ(arrived(), Bytes());
+  EXPECT_EQ(script_->num_struck(), 1U);
+}
+
 TEST_F(Faulty, ReorderedSendArrivesBehindTheNextOfItsStream) {
   script({{.match = {}, .action = FaultAction::reorder}});
   const Ticket held = send(one_);

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "migrate/stage_receive.hpp"
+
+#include "core/bulk_copy.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace trimtab {
+namespace {
+
+/// Small enough that source and copy stay in the first-level cache between their two checksums.
+constexpr std::size_t fused_bytes = 16384;
+
+void copy_between_checksums(std::span<std::byte> to, std::span<const std::byte> from, Checksum& source,
+                            Checksum& found) {
+  for (std::size_t at = 0; at < to.size(); at += fused_bytes) {
+    const std::size_t size = std::min(fused_bytes, to.size() - at);
+    source.update(from.subspan(at, size));
+    bulk_copy(to.subspan(at, size), from.subspan(at, size));
+    found.update(to.subspan(at, size));
+  }
+}
+
+}  // namespace
+
+Status checksum_mismatch(const Move& move, std::uint64_t expected, std::uint64_t found,
+                         std::string_view where) {
+  return failure(
+      Errc::corrupt,
+      fmt::format("layer {}: expert {} from slot {} for slot {}: checksum {:#x} {} != {:#x} at its source",
+                  move.layer.value(), move.expert.value(), move.source.value(), move.destination.value(),
+                  found, where, expected));
+}
+
+Result<bool> IncomingBundle::advance(bool may_post) {
+  if (!found_ && (may_post || !is_remote(move_.kind)))
+    found_ = ExpertStore::start_checksum(move_.layer, move_.expert);
+  switch (move_.kind) {
+    case MoveKind::transfer:
+    case MoveKind::relay:
+      return receive(may_post);
+    case MoveKind::local_copy:
+      return copy_from_slot();
+    case MoveKind::reuse:
+      return reuse_staged();
+    case MoveKind::displaced:
+      return expect_displaced();
+  }
+  return false;
+}
+
+/// What has come is verified before more is asked for: it is in the cache now.
+Result<bool> IncomingBundle::receive(bool may_post) {
+  Result<bool> has_come = pieces_.take_done(context_.channel);
+  if (!has_come) return has_come;
+  if (*has_come) {
+    if (Status verified = verify_piece(next_piece()); !verified) return failure(std::move(verified));
+    return true;
+  }
+  if (!may_post || is_posted() || pieces_.is_full()) return false;
+  if (Status posted = post_next(); !posted) return failure(std::move(posted));
+  return true;
+}
+
+/// The checksum comes behind the last piece: its source has read the whole bundle only then.
+Status IncomingBundle::post_next() {
+  const Rank peer = context_.topology.rank_of(move_.source);
+  std::vector<Leg> legs;
+  for (const TensorPart& part : piece_at(context_.store.tensors(move_.layer), num_posted_)) {
+    legs.push_back(receive_leg(peer, context_.tag, staged_.subspan(num_posted_, part.size)));
+    num_posted_ += part.size;
+  }
+  if (is_posted())
+    legs.push_back(receive_leg(peer, context_.tag, std::as_writable_bytes(std::span(&checksum_, 1))));
+  Result<Ticket> ticket = context_.channel.post(legs);
+  if (!ticket) return failure(std::move(ticket));
+  pieces_.push(*ticket);
+  return {};
+}
+
+Result<bool> IncomingBundle::copy_from_slot() {
+  if (!source_) source_ = ExpertStore::start_checksum(move_.layer, move_.expert);
+  const std::span<std::byte> piece = next_piece();
+  std::span<std::byte> to = piece;
+  for (const TensorPart& part : piece_at(context_.store.tensors(move_.layer), num_verified_)) {
+    const auto from = context_.store.tensor_payload(move_.layer, part.tensor, move_.source);
+    copy_between_checksums(to.first(part.size), from.subspan(part.offset, part.size), *source_, *found_);
+    to = to.subspan(part.size);
+  }
+  num_verified_ += piece.size();
+  num_posted_ = num_verified_;
+  if (!is_done()) return true;
+  checksum_ = source_->digest();
+  if (Status verified = finish(); !verified) return failure(std::move(verified));
+  return true;
+}
+
+Result<bool> IncomingBundle::reuse_staged() {
+  if (!origin_->is_done()) return false;
+  const std::span<std::byte> piece = next_piece();
+  bulk_copy(piece, origin_->staged().subspan(num_verified_, piece.size()));
+  checksum_ = origin_->checksum();
+  num_posted_ += piece.size();
+  if (Status verified = verify_piece(piece); !verified) return failure(std::move(verified));
+  return true;
+}
+
+/// Its bytes stay in the slot until the exchange; what they must be is known now.
+Result<bool> IncomingBundle::expect_displaced() {
+  for (const TensorPart& part : piece_at(context_.store.tensors(move_.layer), num_verified_)) {
+    const auto live = context_.store.tensor_payload(move_.layer, part.tensor, move_.source);
+    found_->update(live.subspan(part.offset, part.size));
+    num_verified_ += part.size;
+  }
+  num_posted_ = num_verified_;
+  if (is_done()) checksum_ = found_->digest();
+  return true;
+}
+
+std::span<std::byte> IncomingBundle::next_piece() const noexcept {
+  return staged_.subspan(num_verified_, std::min(piece_bytes, staged_.size() - num_verified_));
+}
+
+Status IncomingBundle::verify_piece(std::span<const std::byte> piece) {
+  found_->update(piece);
+  num_verified_ += piece.size();
+  return is_done() ? finish() : Status{};
+}
+
+Status IncomingBundle::finish() {
+  const std::uint64_t found = found_->digest();
+  found_.reset();
+  source_.reset();
+  return found == checksum_ ? Status{} : checksum_mismatch(move_, checksum_, found, "in staging");
+}
+
+}  // namespace trimtab
