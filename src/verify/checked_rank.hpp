@@ -59,6 +59,9 @@ class CheckedRank final : public EngineObserver {
   /// Epoch of the newest batch. Precondition: one is in flight.
   [[nodiscard]] Epoch newest_epoch() const { return newest().identity().epoch; }
 
+  /// So that a test can put a wrong byte there.
+  [[nodiscard]] LayoutWeights& weights() noexcept { return weights_; }
+
   [[nodiscard]] bool is_in_doubt() const noexcept { return is_in_doubt_; }
   [[nodiscard]] bool is_idle() const noexcept { return engine_->is_idle(); }
   [[nodiscard]] const Engine& engine() const noexcept { return *engine_; }

@@ -5,6 +5,7 @@
 #include "verify/case_program.hpp"
 #include "verify/checked_rank.hpp"
 #include "verify/program_outcome.hpp"
+#include "verify/traffic.hpp"
 
 #include <trimtab/transport/collectives.hpp>
 
@@ -150,15 +151,11 @@ void ProcessTrial::begin_forward() {
 }
 
 void ProcessTrial::check_beats(const std::vector<Beat>& beats) {
-  std::optional<std::uint64_t> epoch;
+  ForwardEpochs epochs;
   for (std::size_t r = 0; r < beats.size(); ++r) {
     if (beats[r].is_in_doubt != 0) continue;
-    if (epoch.value_or(beats[r].epoch) != beats[r].epoch) {
-      violate(Check::one_epoch,
-              fmt::format("forward {}: rank {} serves it under epoch {}, another rank under {}",
-                          beats[r].forward, r, beats[r].epoch, *epoch));
-    }
-    epoch = beats[r].epoch;
+    const std::string mixed = epochs.serve(r, Forward{beats[r].forward}, Epoch{beats[r].epoch});
+    if (!mixed.empty()) violate(Check::one_epoch, mixed);
   }
 }
 
