@@ -3,7 +3,7 @@
 #include "migrate/stage_run.hpp"
 #include "migrate/staging.hpp"
 #include "support/placements.hpp"
-#include "support/virtual_clock.hpp"
+#include "verify/virtual_clock.hpp"
 
 #include <trimtab/transport/decorator.hpp>
 #include <trimtab/transport/inproc.hpp>
@@ -19,6 +19,8 @@
 
 namespace trimtab::test {
 namespace {
+
+using verify::VirtualClock;
 
 std::vector<TensorSpec> tensors_of(std::initializer_list<std::size_t> sizes) {
   std::vector<TensorSpec> tensors;
