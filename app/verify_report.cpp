@@ -51,7 +51,9 @@ std::string mutants_text(const VerifyResult& result) {
   table.add_column("replay", Table::Align::left);
   for (const MutantReport& mutant : result.mutants) {
     const std::string command =
-        is_caught(mutant) ? replay(*mutant.violation, result) + " --mutants" : std::string("NOT CAUGHT");
+        is_caught(mutant)
+            ? fmt::format("{} --mutant {}", replay(*mutant.violation, result), to_string(mutant.mutant))
+            : std::string("NOT CAUGHT");
     table.add_row({std::string(to_string(mutant.mutant)),
                    is_caught(mutant) ? std::string(to_string(mutant.violation->check)) : "-",
                    std::to_string(mutant.num_cases), command});

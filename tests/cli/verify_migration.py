@@ -66,6 +66,16 @@ class Verify(CampaignTest):
             self.assertIsNotNone(trial["caught_by"], trial)
             self.assertLessEqual(trial["cases"], 60)
 
+    def test_a_caught_mutant_is_replayed_by_its_line(self):
+        summary = self.succeed("verify", "--campaign", 60, "--mutants")
+        lines = [line.split("trimtab ")[1].split() for line in summary.splitlines() if "--mutant " in line]
+        self.assertEqual(len(lines), 8)
+        for line in lines:
+            self.assertIn("mutants     1 of 1 caught", self.succeed(*line))
+        told = self.trimtab(*lines[0], "--explain")
+        self.assertEqual(told.returncode, 1)
+        self.assertIn("VIOLATION", told.stdout)
+
     def test_a_mutant_that_is_not_caught_fails(self):
         done = run("verify", "--campaign", 1, "--faults", "none", "--mutants", "--json", "-", cwd=self.folder)
         self.assertEqual(done.returncode, 1, done.stderr)
@@ -103,6 +113,7 @@ class Refusals(ProgramTest):
     def test_unknown_names(self):
         self.fail_with(2, "verify", "--faults", "drop,dorp", says=("--faults", "dorp", "duplicate"))
         self.fail_with(2, "verify", "--layout", "sparse", says=("--layout", "sparse"))
+        self.fail_with(2, "verify", "--mutant", "none", says=("--mutant", "none"))
         self.fail_with(2, "verify", "--transport", "udp", says=("--transport", "udp"))
 
     def test_numbers_out_of_range(self):

@@ -50,7 +50,7 @@ INSTANTIATE_TEST_SUITE_P(All, Mutants, testing::ValuesIn(all_mutants));
 TEST(MutantReports, SayAfterHowManyCases) {
   SerialExecutor executor;
   CampaignOptions many{.cases = {}, .seed = 1, .num_cases = 100};
-  const std::vector<MutantReport> reports = run_mutants(many, executor).value();
+  const std::vector<MutantReport> reports = run_mutants(many, all_mutants, executor).value();
   ASSERT_EQ(reports.size(), std::size(all_mutants));
   for (const MutantReport& report : reports) {
     ASSERT_TRUE(report.violation) << to_string(report.mutant);
@@ -62,7 +62,7 @@ TEST(MutantReports, SayWhatWasNotCaught) {
   SerialExecutor executor;
   CampaignOptions harmless{.cases = {}, .seed = 1, .num_cases = 3};
   harmless.cases.faults.clear();  // No vote is a no, so none can be ignored.
-  const std::vector<MutantReport> reports = run_mutants(harmless, executor).value();
+  const std::vector<MutantReport> reports = run_mutants(harmless, all_mutants, executor).value();
   for (const MutantReport& report : reports) {
     if (report.mutant != Mutant::vote_ignored) continue;
     EXPECT_FALSE(report.violation);
