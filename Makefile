@@ -59,8 +59,10 @@ tsan: setup configure-tsan ## Test under ThreadSanitizer
 fuzz: setup fuzzers ## Fuzz tables, dispatch and buffers, 10 s each
 	scripts/fuzz.sh 10
 
-soak: setup fuzzers ## Fuzz the same for half an hour
+soak: setup fuzzers build ## Fuzz the same for half an hour; move weights in a million random programs under faults
 	scripts/fuzz.sh 600
+	build/release/bin/trimtab verify --campaign 400000 --seed $$RANDOM --mutants
+	build/release/bin/trimtab verify --campaign 200 --ranks 320 --nodes 40 --seed $$RANDOM
 
 fuzzers:
 	@scripts/setup.sh fuzz

@@ -3,10 +3,12 @@
 #include "app/console.hpp"
 #include "app/outputs.hpp"
 #include "app/tbb_executor.hpp"
+#include "app/verify_processes.hpp"
 #include "app/verify_report.hpp"
 #include "verify/trial.hpp"
 
 #include <trimtab/core/clock.hpp>
+#include <trimtab/transport/mpi.hpp>
 
 #include <fmt/format.h>
 
@@ -16,6 +18,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 namespace trimtab {
 namespace {
@@ -28,11 +31,12 @@ struct VerifyOptions {
   std::int64_t deadline_ms = 1000;
   int jobs = 0;  ///< 0: as many as cores.
   bool mutants = false;
+  std::string mutant;
   bool explain = false;
   std::string json;
 };
 
-Status settle_options(VerifyOptions& options) {
+void settle_options(VerifyOptions& options) {
   verify::CaseOptions& cases = options.campaign.cases;
   Result<verify::FaultKinds> faults = verify::fault_kinds_named(options.faults);
   if (!faults) usage_error("--faults", faults.error().message);
@@ -42,7 +46,24 @@ Status settle_options(VerifyOptions& options) {
   if (cases.nodes && cases.ranks && *cases.nodes > *cases.ranks) {
     usage_error("--nodes", fmt::format("{} nodes for {} ranks", *cases.nodes, *cases.ranks));
   }
+  if (options.transport != "mpi") return;
+  for (const auto& [name, is_given] : {std::pair("--mutants", options.mutants),
+                                       {"--mutant", !options.mutant.empty()},
+                                       {"--explain", options.explain}}) {
+    if (is_given) usage_error(name, "only with --transport inproc, where every case goes the same way again");
+  }
+}
+
+std::vector<Mutant> mutants_of(const VerifyOptions& options) {
+  if (!options.mutant.empty()) return {*mutant_named(options.mutant)};
+  if (options.mutants) return {std::begin(all_mutants), std::end(all_mutants)};
   return {};
+}
+
+std::vector<std::string> mutant_names() {
+  std::vector<std::string> names;
+  for (Mutant mutant : all_mutants) names.emplace_back(to_string(mutant));
+  return names;
 }
 
 Outcome report(const VerifyOptions& options, const VerifyResult& result) {
@@ -66,13 +87,34 @@ Outcome run_inproc(const VerifyOptions& options) {
   Result<verify::CampaignReport> campaign = run_campaign(options.campaign, executor);
   if (!campaign) return failure(std::move(campaign));
   result.campaign = std::move(*campaign);
-  if (options.mutants) {
-    Result<std::vector<verify::MutantReport>> mutants = run_mutants(options.campaign, executor);
+  if (const std::vector<Mutant> broken = mutants_of(options); !broken.empty()) {
+    Result<std::vector<verify::MutantReport>> mutants = run_mutants(options.campaign, broken, executor);
     if (!mutants) return failure(std::move(mutants));
     result.mutants = std::move(*mutants);
   }
   result.seconds = std::chrono::duration<double>(clock.now() - begun).count();
   return report(options, result);
+}
+
+/// Rank 0 alone speaks.
+Outcome run_mpi(VerifyOptions& options) {
+  Result<MpiSession> session = MpiSession::start();
+  if (!session) return failure(std::move(session));
+  Result<std::unique_ptr<Transport>> root = make_mpi_transport(*session);
+  if (!root) return failure(std::move(root));
+  const bool is_first = (*root)->rank() == Rank{0};
+  const SteadyClock clock;
+  const Clock::time_point begun = clock.now();
+  Result<verify::CampaignReport> campaign = run_process_campaign(options.campaign, *session, **root);
+  if (!campaign && !is_first) return exit_status_of(campaign.error().code);
+  if (!campaign) return failure(std::move(campaign));
+  VerifyResult result{.transport = options.transport,
+                      .options = options.campaign,
+                      .campaign = std::move(*campaign),
+                      .mutants = {}};
+  result.seconds = std::chrono::duration<double>(clock.now() - begun).count();
+  if (is_first) return report(options, result);
+  return result.is_sound() ? ExitStatus::ok : ExitStatus::check_failed;
 }
 
 Outcome explain_case(const VerifyOptions& options) {
@@ -82,13 +124,14 @@ Outcome explain_case(const VerifyOptions& options) {
   const verify::Story story = [](const std::string& line) {
     print_data(line.ends_with('\n') ? line : line + '\n');
   };
-  Result<verify::TrialReport> played = verify::run_trial(*drawn, std::nullopt, story);
+  Result<verify::TrialReport> played = verify::run_trial(*drawn, mutant_named(options.mutant), story);
   if (!played) return failure(std::move(played));
   return played->violation ? ExitStatus::check_failed : ExitStatus::ok;
 }
 
 Outcome run_verify(VerifyOptions& options) {
-  if (Status settled = settle_options(options); !settled) return failure(std::move(settled));
+  settle_options(options);
+  if (options.transport == "mpi") return run_mpi(options);
   return options.explain ? explain_case(options) : run_inproc(options);
 }
 
@@ -140,8 +183,12 @@ void add_campaign_options(CLI::App& verb, VerifyOptions& options) {
   verb.add_option("--jobs", options.jobs, "Cases played at the same time (default: as many as cores)")
       ->check(in_range(1, 1024))
       ->type_name("N");
-  verb.add_flag("--mutants", options.mutants,
-                "Also play the cases against broken engines, until each is caught");
+  auto* all = verb.add_flag("--mutants", options.mutants,
+                            "Also play the cases against broken engines, until each is caught");
+  verb.add_option("--mutant", options.mutant, "Against this one only")
+      ->check(CLI::IsMember(mutant_names()))
+      ->option_text("NAME")
+      ->excludes(all);
   verb.add_flag("--explain", options.explain,
                 "Print the programs of the one case of --seed and what becomes of them");
 }

@@ -21,10 +21,11 @@ constexpr std::size_t max_listed = 10;
 bool is_caught(const MutantReport& mutant) { return mutant.violation.has_value(); }
 
 std::string replay(const Violation& violation, const VerifyResult& result) {
-  std::string command =
+  const std::string command =
       fmt::format("trimtab verify {}", replay_arguments(violation.seed, result.options.cases));
-  if (result.transport != "inproc") command += fmt::format(" --transport {}", result.transport);
-  return command;
+  if (result.transport == "inproc") return command;
+  return fmt::format("mpirun -n {} {} --transport {}", *result.options.cases.ranks, command,
+                     result.transport);
 }
 
 ordered_json violation_document(const Violation& violation, const VerifyResult& result) {
@@ -50,7 +51,9 @@ std::string mutants_text(const VerifyResult& result) {
   table.add_column("replay", Table::Align::left);
   for (const MutantReport& mutant : result.mutants) {
     const std::string command =
-        is_caught(mutant) ? replay(*mutant.violation, result) + " --mutants" : std::string("NOT CAUGHT");
+        is_caught(mutant)
+            ? fmt::format("{} --mutant {}", replay(*mutant.violation, result), to_string(mutant.mutant))
+            : std::string("NOT CAUGHT");
     table.add_row({std::string(to_string(mutant.mutant)),
                    is_caught(mutant) ? std::string(to_string(mutant.violation->check)) : "-",
                    std::to_string(mutant.num_cases), command});

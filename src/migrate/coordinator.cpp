@@ -69,6 +69,10 @@ Status Coordinator::check_deadline() {
                              proposal_.step, proposal_.epoch, silent->value()));
 }
 
+Status Coordinator::give_up() {
+  return phase_ == Phase::agreeing || phase_ == Phase::voting ? abort(Errc::timeout) : Status{};
+}
+
 void Coordinator::enter(Phase phase) {
   phase_ = phase;
   heard_.clear();

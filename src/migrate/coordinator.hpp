@@ -30,6 +30,9 @@ class Coordinator {
   /// first silent rank.
   Status check_deadline();
 
+  /// Aborts what is not decided: the member beside it has rolled back, so no decision but that one can come.
+  Status give_up();
+
   [[nodiscard]] bool is_running() const noexcept { return phase_ != Phase::idle; }
 
  private:

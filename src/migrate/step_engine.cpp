@@ -179,7 +179,7 @@ Status StepEngine::check_deadline() {
                           fmt::format("no progress in state {} before its deadline", to_string(state_)));
   if (!may_abort) return fail_in_doubt(std::move(late), StepEvent::deadline);
   roll_back(std::move(late), StepEvent::deadline);
-  return {};
+  return control_.is_coordinator() ? coordinator_.give_up() : Status{};
 }
 
 Admission StepEngine::admit(Forward next) {

@@ -41,6 +41,7 @@ constexpr std::size_t block_size = 4096;
 }  // namespace
 
 Status check_options(const CampaignOptions& options, Executor& executor) {
+  if (!options.cases.staging_budget_bytes && !options.cases.nodes) return {};  // Nothing that can be refused.
   std::vector<std::optional<Error>> errors(options.num_cases);
   executor.for_each_index(options.num_cases, [&](std::size_t i) {
     Result<Case> drawn = draw_case(options.seed + i, options.cases);
@@ -66,10 +67,10 @@ Result<CampaignReport> run_campaign(const CampaignOptions& options, Executor& ex
   return report;
 }
 
-Result<std::vector<MutantReport>> run_mutants(const CampaignOptions& options, Executor& executor) {
-  std::vector<std::optional<Result<MutantReport>>> played(std::size(all_mutants));
-  executor.for_each_index(played.size(),
-                          [&](std::size_t i) { played[i] = run_mutant(options, all_mutants[i]); });
+Result<std::vector<MutantReport>> run_mutants(const CampaignOptions& options, std::span<const Mutant> mutants,
+                                              Executor& executor) {
+  std::vector<std::optional<Result<MutantReport>>> played(mutants.size());
+  executor.for_each_index(played.size(), [&](std::size_t i) { played[i] = run_mutant(options, mutants[i]); });
   if (Status all = first_error(played); !all) return failure(std::move(all));
   std::vector<MutantReport> reports;
   for (auto& one : played) reports.push_back(std::move(**one));

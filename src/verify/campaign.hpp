@@ -8,6 +8,8 @@
 #include <trimtab/core/executor.hpp>
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <vector>
 
 namespace trimtab::verify {
@@ -37,8 +39,9 @@ struct MutantReport {
   std::optional<Violation> violation;  ///< None: it was not caught.
 };
 
-/// Plays cases against one mutant after the other, each until it is caught, all of them at most.
+/// Plays cases against each of `mutants`, until it is caught, all of them at most.
 [[nodiscard]] Result<std::vector<MutantReport>> run_mutants(const CampaignOptions& options,
+                                                            std::span<const Mutant> mutants,
                                                             Executor& executor);
 
 }  // namespace trimtab::verify

@@ -79,6 +79,7 @@ std::unique_ptr<Transport> CheckedRank::with_faults(std::unique_ptr<Transport> c
 
 void CheckedRank::begin(const Program& program) {
   program_ = &program;
+  has_found_corruption_ = false;
   if (Status begun = engine_->begin(program); !begun)
     violate(Check::alive, fmt::format("a program was refused: {}", begun.error().message));
 }
@@ -192,8 +193,10 @@ void CheckedRank::check_after_call() {
                                             publisher_.identity().epoch.value()));
     }
   }
-  if (std::exchange(has_rolled_back_, false))
+  if (std::exchange(has_rolled_back_, false)) {
     check_bytes(Check::rolled_back, fmt::format("after a rollback in epoch {}", epoch_.value()));
+    has_found_corruption_ = engine_->health().last_failure->code == Errc::corrupt;
+  }
   last_step_ = nullptr;
   if (program_ != nullptr) check_staging();
 }

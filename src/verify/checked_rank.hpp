@@ -59,6 +59,9 @@ class CheckedRank final : public EngineObserver {
   /// Epoch of the newest batch. Precondition: one is in flight.
   [[nodiscard]] Epoch newest_epoch() const { return newest().identity().epoch; }
 
+  /// So that a test can put a wrong byte there.
+  [[nodiscard]] LayoutWeights& weights() noexcept { return weights_; }
+
   [[nodiscard]] bool is_in_doubt() const noexcept { return is_in_doubt_; }
   [[nodiscard]] bool is_idle() const noexcept { return engine_->is_idle(); }
   [[nodiscard]] const Engine& engine() const noexcept { return *engine_; }
@@ -66,6 +69,8 @@ class CheckedRank final : public EngineObserver {
   [[nodiscard]] const std::string& doubt() const noexcept { return doubt_; }
   /// Of the last commit.
   [[nodiscard]] Epoch epoch() const noexcept { return epoch_; }
+  /// Whether a step of the last program begun was rolled back here for a checksum.
+  [[nodiscard]] bool has_found_corruption() const noexcept { return has_found_corruption_; }
   /// Most staging in use after any call.
   [[nodiscard]] std::size_t staging_peak_bytes() const noexcept { return staging_peak_bytes_; }
 
@@ -131,6 +136,7 @@ class CheckedRank final : public EngineObserver {
   const Step* last_step_ = nullptr;
   bool has_committed_ = false;    ///< In the present call.
   bool has_rolled_back_ = false;  ///< In the present call.
+  bool has_found_corruption_ = false;
   bool is_in_doubt_ = false;
   std::size_t staging_peak_bytes_ = 0;
   std::string doubt_;

@@ -7,17 +7,20 @@
 
 namespace trimtab::verify {
 
+std::string ForwardEpochs::serve(std::size_t rank, Forward forward, Epoch epoch) {
+  const Epoch first = epochs_.emplace(forward, epoch).first->second;
+  if (first == epoch) return "";
+  return fmt::format("forward {}: rank {} serves it under epoch {}, another rank under {}", forward.value(),
+                     rank, epoch.value(), first.value());
+}
+
 std::string Traffic::take_turn(std::size_t rank, std::uint64_t tick, Random& random) {
   const Forward forward = next_[rank];
   if (ranks_[rank]->take_turn(forward) != CheckedRank::Turn::began) return "";
   next_[rank] = forward.next();
   in_flight_[rank].push_back(
       {forward, tick + static_cast<std::uint64_t>(random.within(0, pace_.max_batch_ticks))});
-  const Epoch epoch = ranks_[rank]->newest_epoch();
-  const Epoch first = epochs_.emplace(forward, epoch).first->second;
-  if (first == epoch) return "";
-  return fmt::format("forward {}: rank {} serves it under epoch {}, another rank under {}", forward.value(),
-                     rank, epoch.value(), first.value());
+  return epochs_.serve(rank, forward, ranks_[rank]->newest_epoch());
 }
 
 bool Traffic::has_begun_everywhere(Forward forward) const {
@@ -32,7 +35,7 @@ void Traffic::end_batches(std::size_t rank, std::uint64_t tick) {
   while (!batches.empty() && batches.front().ends_at <= tick &&
          has_begun_everywhere(batches.front().forward)) {
     ranks_[rank]->end_batch();
-    epochs_.erase(epochs_.begin(), epochs_.lower_bound(std::ranges::min(next_)));
+    epochs_.forget_before(std::ranges::min(next_));
     batches.pop_front();
   }
 }

@@ -16,6 +16,17 @@
 
 namespace trimtab::verify {
 
+/// Under which epoch each forward is served (M2).
+class ForwardEpochs {
+ public:
+  /// @return what is wrong when another rank serves the forward under another epoch, or "".
+  std::string serve(std::size_t rank, Forward forward, Epoch epoch);
+  void forget_before(Forward forward) { epochs_.erase(epochs_.begin(), epochs_.lower_bound(forward)); }
+
+ private:
+  std::map<Forward, Epoch> epochs_;  ///< Of the first rank that began each.
+};
+
 /// The forwards of all ranks, played by one thread: collective, so that no rank ends one before all that
 /// still serve have begun it; several of one rank may be in flight. Sees under which epoch each is served
 /// (M2).
@@ -48,7 +59,7 @@ class Traffic {
   Ranks ranks_;
   std::vector<Forward> next_;
   std::vector<std::deque<Batch>> in_flight_;
-  std::map<Forward, Epoch> epochs_;  ///< Of the first rank that began each.
+  ForwardEpochs epochs_;
 };
 
 }  // namespace trimtab::verify

@@ -3,6 +3,7 @@
 
 #include "verify/case_program.hpp"
 #include "verify/checked_rank.hpp"
+#include "verify/program_outcome.hpp"
 #include "verify/random.hpp"
 #include "verify/traffic.hpp"
 #include "verify/virtual_clock.hpp"
@@ -17,17 +18,6 @@
 namespace trimtab::verify {
 namespace {
 
-/// What has gone wrong around the ranks so far.
-struct Struck {
-  std::uint64_t all = 0;
-  std::uint64_t corrupted_payloads = 0;
-  std::uint64_t may_doubt = 0;  ///< Control messages lost or late, pauses, jumps.
-};
-
-bool may_doubt(const CaseFault& fault) {
-  return fault.kind >= FaultKind::pause || (fault.is_control && fault.kind != FaultKind::duplicate);
-}
-
 class Trial {
  public:
   Trial(const Case& drawn, std::optional<Mutant> mutant, const Story& story)
@@ -37,8 +27,6 @@ class Trial {
   TrialReport run();
 
  private:
-  enum class Ending : std::uint8_t { committed, rolled_back, in_doubt };
-
   void violate(Check check, const std::string& what);
   void tell(const std::string& line) const;
 
@@ -50,9 +38,8 @@ class Trial {
   [[nodiscard]] Ending ending_of(const Program& program) const;
   void check_ends(const Program& program);
   void check_doubt();
-  void check_bytes_moved(const Program& program, std::uint64_t moved);
   [[nodiscard]] std::string rolled_back_for_nothing() const;
-  void count_corruption(Ending ending, const Struck& before);
+  [[nodiscard]] bool has_found_corruption() const;
 
   void tick();
   void drive(std::size_t rank);
@@ -145,7 +132,7 @@ void Trial::close_case() {
   }
 }
 
-Trial::Ending Trial::run_program(const Placement& to) {
+Ending Trial::run_program(const Placement& to) {
   const Engine& engine = any_sure()->engine();
   const Placement from = engine.placement();
   if (from == to) return Ending::committed;
@@ -162,26 +149,25 @@ Trial::Ending Trial::run_program(const Placement& to) {
 }
 
 /// Ranks begin within a few ticks of each other.
-Trial::Ending Trial::play(const Program& program) {
+Ending Trial::play(const Program& program) {
   const Struck before = struck();
   const std::uint64_t bytes_before = bytes_moved();
-  ++counts_.programs;
   program_ = &program;
   const std::size_t spread = random_.one_in(2) ? 1 : 4;
   for (std::uint64_t& at : begins_at_) at = tick_ + 1 + random_.below(spread);
   settle(program);
   program_ = nullptr;
-  counts_.faults_injected += struck().all - before.all;
   if (!violation_) check_doubt();
   if (!violation_) check_ends(program);
   if (violation_) return Ending::rolled_back;
-  const Ending ending = ending_of(program);
-  count_corruption(ending, before);
-  if (ending == Ending::in_doubt) ++counts_.in_doubt;
-  if (ending == Ending::rolled_back) ++counts_.rolled_back;
-  if (ending == Ending::rolled_back && struck().all == 0) violate(Check::alive, rolled_back_for_nothing());
-  if (ending == Ending::committed) check_bytes_moved(program, bytes_moved() - bytes_before);
-  return ending;
+  const ProgramOutcome outcome{.ending = ending_of(program),
+                               .struck = struck() - before,
+                               .bytes_moved = bytes_moved() - bytes_before,
+                               .found_corruption = has_found_corruption()};
+  if (auto wrong = tally(outcome, program, drawn_.seed, counts_)) violate(wrong->check, wrong->what);
+  if (outcome.ending == Ending::rolled_back && struck().all == 0)
+    violate(Check::alive, rolled_back_for_nothing());
+  return outcome.ending;
 }
 
 bool Trial::is_settled() const {
@@ -207,7 +193,7 @@ void Trial::settle(const Program& program) {
   }
 }
 
-Trial::Ending Trial::ending_of(const Program& program) const {
+Ending Trial::ending_of(const Program& program) const {
   if (std::ranges::any_of(ranks_, [](const auto& rank) { return rank->is_in_doubt(); }))
     return Ending::in_doubt;
   const Epoch last{program.epoch.value() + program.steps.size()};
@@ -239,15 +225,6 @@ void Trial::check_doubt() {
   }
 }
 
-void Trial::check_bytes_moved(const Program& program, std::uint64_t moved) {
-  ++counts_.committed;
-  counts_.bytes_moved += moved;
-  counts_.bytes_lower_bound += program.cost.bytes_moved_bound;
-  if (moved == program.cost.bytes_moved) return;
-  violate(Check::bytes_moved, fmt::format("program from epoch {}: {} bytes crossed ranks, it said {}",
-                                          program.epoch.value(), moved, program.cost.bytes_moved));
-}
-
 std::string Trial::rolled_back_for_nothing() const {
   std::string text = "a program was rolled back although no fault had struck";
   for (const auto& rank : ranks_) {
@@ -257,22 +234,8 @@ std::string Trial::rolled_back_for_nothing() const {
   return text;
 }
 
-/// A step that ends for another reason before a damaged bundle is complete says nothing about its detection.
-void Trial::count_corruption(Ending ending, const Struck& before) {
-  const std::uint64_t corrupted = struck().corrupted_payloads - before.corrupted_payloads;
-  if (corrupted == 0) return;
-  const bool is_detected = std::ranges::any_of(ranks_, [](const auto& rank) {
-    const auto failure = rank->engine().health().last_failure;
-    return failure && failure->code == Errc::corrupt;
-  });
-  const bool is_only_fault = struck().all - before.all == corrupted;
-  if (ending != Ending::committed && !is_detected && !is_only_fault) return;
-  counts_.corrupted += corrupted;
-  if (ending != Ending::committed && is_detected) {
-    counts_.corrupted_detected += corrupted;
-  } else {
-    violate(Check::corruption, "a damaged payload was not found before the vote");
-  }
+bool Trial::has_found_corruption() const {
+  return std::ranges::any_of(ranks_, [](const auto& rank) { return rank->has_found_corruption(); });
 }
 
 void Trial::tick() {
@@ -319,10 +282,7 @@ Struck Trial::struck() const {
   Struck struck;
   for (std::size_t i = 0; i < drawn_.faults.size(); ++i) {
     const CaseFault& fault = drawn_.faults[i];
-    if (!has_struck_[i] && !ranks_[fault.rank.index()]->has_struck(i)) continue;
-    ++struck.all;
-    if (fault.kind == FaultKind::corrupt && !fault.is_control) ++struck.corrupted_payloads;
-    if (may_doubt(fault)) ++struck.may_doubt;
+    if (has_struck_[i] || ranks_[fault.rank.index()]->has_struck(i)) struck.add(fault);
   }
   return struck;
 }

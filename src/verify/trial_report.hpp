@@ -25,6 +25,7 @@ struct TrialCounts {
   std::size_t staging_budget_bytes = 0;  ///< Of the same case.
 
   TrialCounts& operator+=(const TrialCounts& other) noexcept;
+  friend bool operator==(const TrialCounts&, const TrialCounts&) = default;
 };
 
 struct TrialReport {

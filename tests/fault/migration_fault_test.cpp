@@ -145,6 +145,22 @@ TEST(MigrationFault,
   EXPECT_EQ(cluster.find_difference(one_layer(4, {0, 2, 1, 3, 0, 1})), "");
 }
 
+// Found by `trimtab verify`: its proposal was refused, and aborted, as if it were that of the next program.
+TEST(MigrationFault, ACoordinatorThatGivesUpEndsItsAttemptForAll) {
+  const Placement before = one_layer(4, {0, 1, 2, 3, 0, 1});
+  const Placement after = one_layer(4, {0, 2, 1, 3, 1, 0});
+  Cluster cluster(uniform(3, 1, 6), before, options());
+  cluster.begin(one_layer(4, {0, 2, 1, 3, 0, 1}));
+  cluster.clock().advance(3 * deadline);
+  for (const std::size_t rank : {1U, 2U, 0U}) ASSERT_TRUE(cluster.engine(rank).progress(1ms));
+  EXPECT_TRUE(cluster.engine(0).is_idle());  // It was called last, and proposed too late for itself.
+  for (int i = 0; i < 5; ++i) cluster.tick();
+  cluster.begin(after);
+  ASSERT_TRUE(cluster.run_until_idle(deadline / 10, 100));
+  EXPECT_EQ(cluster.find_difference(after), "");
+  for (std::size_t r = 0; r < 3; ++r) EXPECT_EQ(cluster.engine(r).counters().steps_rolled_back, 1U) << r;
+}
+
 TEST(MigrationFault, StagingOfAnAbortedStepIsQuarantinedUntilItsReceivesAreOver) {
   const Fault fault{
       .match = {.side = Side::send, .tag = Tag{2}}, .action = FaultAction::drop, .occurrence = 3};

@@ -20,6 +20,8 @@
 namespace trimtab::test {
 namespace {
 
+using verify::VirtualClock;
+
 std::vector<TensorSpec> tensors_of(std::initializer_list<std::size_t> sizes) {
   std::vector<TensorSpec> tensors;
   for (const std::size_t size : sizes) {
