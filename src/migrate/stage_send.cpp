@@ -10,7 +10,7 @@ Result<bool> OutgoingBundle::advance(bool may_post) {
   Result<bool> is_through = pieces_.take_done(context_.channel);
   if (!is_through || *is_through) return is_through;
   if (!may_post || is_posted() || pieces_.is_full()) return false;
-  if (num_posted_ == size_ && reads_slot() && !pieces_.is_empty()) return false;
+  if (num_posted_ == size_ && is_watched() && !pieces_.is_empty()) return false;
   if (Status posted = num_posted_ < size_ ? post_piece() : post_checksum(); !posted)
     return failure(std::move(posted));
   return true;
@@ -26,7 +26,7 @@ Status OutgoingBundle::post_piece() {
     legs.push_back(send_leg(peer, context_.tag, memory_of(part), watcher));
     num_posted_ += part.size;
   }
-  if (source_ && !context_.channel.capabilities().tells_watchers) source_->pass_to(num_posted_);
+  if (source_ && !is_watched()) source_->pass_to(num_posted_);
   return post(legs);
 }
 
@@ -46,6 +46,10 @@ Status OutgoingBundle::post_checksum() {
   const Leg leg = send_leg(context_.topology.rank_of(move_.destination), context_.tag,
                            std::as_bytes(std::span(&checksum_, 1)));
   return post({&leg, 1});
+}
+
+bool OutgoingBundle::is_watched() const noexcept {
+  return reads_slot() && context_.channel.capabilities().tells_watchers;
 }
 
 Status OutgoingBundle::post(std::span<const Leg> legs) {

@@ -40,6 +40,8 @@ class OutgoingBundle {
 
  private:
   void begin();
+  /// Whether the checksum is known only once the pieces are through.
+  [[nodiscard]] bool is_watched() const noexcept;
   Status post_piece();
   Status post_checksum();
   Status post(std::span<const Leg> legs);
