@@ -3,6 +3,7 @@
 #include "app/console.hpp"
 #include "app/outputs.hpp"
 #include "app/rank_launch.hpp"
+#include "app/run_faults.hpp"
 #include "app/run_options.hpp"
 #include "app/run_report.hpp"
 #include "app/run_view.hpp"
@@ -194,7 +195,29 @@ void add_cluster_options(CLI::App& verb, RunOptions& options) {
       ->capture_default_str();
 }
 
+void add_fault_options(CLI::App& verb, RunOptions& options) {
+  verb.add_option("--layout", options.layout,
+                  "How experts' matrices lie: dense, or nz (fractal NZ, blocks of 16 rows x 32 bytes)")
+      ->check(CLI::IsMember({"dense", "nz"}))
+      ->option_text("NAME")
+      ->capture_default_str();
+  verb.add_option("--inject-fault", options.faults,
+                  "corrupt:N, drop:N, delay:N or delay:N:MS: what happens to transfer N (from 0); repeatable")
+      ->allow_extra_args(false)
+      ->type_name("SPEC");
+  verb.add_option("--migration-deadline-ms", options.migration_deadline_ms,
+                  "How long a step waits before it is rolled back (default: 60000; with --inject-fault 2000)")
+      ->check(in_range(1, 3'600'000))
+      ->type_name("N");
+  verb.add_option("--mutant", options.mutant, "Migrate wrongly on purpose: the outputs must then differ")
+      ->check(CLI::IsMember({"wrong-scale", "table-before-weights"}))
+      ->option_text("NAME");
+}
+
 void check_usage(const RunOptions& options) {
+  if (const auto faults = parse_faults(options.faults, Clock::duration{}); !faults) {
+    usage_error("--inject-fault", faults.error().message);
+  }
   if (!options.layers.empty() && options.loads.empty()) usage_error("--layers", "needs --loads");
   for (const std::string& path : options.loads) {
     if (is_same_file(options.json, path)) usage_error("--json", "names a file that is read");
@@ -222,6 +245,7 @@ CLI::App* add_run_command(CLI::App& app, Outcome& outcome) {
   add_traffic_options(*verb, *options);
   add_cluster_options(*verb, *options);
   add_model_options(*verb, *options);
+  add_fault_options(*verb, *options);
   verb->add_option("--json", options->json, "Write the document trimtab.run/1; - is standard output")
       ->type_name("FILE|-");
   verb->callback([options, &outcome] { outcome = run_service(*options); });

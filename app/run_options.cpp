@@ -3,6 +3,7 @@
 
 #include "app/console.hpp"
 #include "app/layer_range.hpp"
+#include "app/run_faults.hpp"
 #include "io/generate.hpp"
 #include "io/load_file.hpp"
 
@@ -130,6 +131,29 @@ moe::ModelConfig make_model(const RunOptions& options, const RunLoads& loads) {
   return model;
 }
 
+/// Long where nothing is to go wrong; else what a lost transfer stops the service for.
+constexpr std::int64_t usual_deadline_ms = 60'000;
+constexpr std::int64_t faulty_deadline_ms = 2'000;
+
+/// What a mutant does wrong shows in the forwards after a plan, so there must be some in the same block.
+/// Nobody asks for its speed.
+void lengthen_blocks(std::uint64_t forwards, moe::ServiceOptions& service) {
+  constexpr std::uint64_t forwards_of_a_step = 8;
+  service.num_quads = 8;
+  service.block_forwards = std::max((forwards + 15) / 16, service.rebalance_every + forwards_of_a_step);
+}
+
+Status set_migration(const RunOptions& options, moe::ServiceOptions& service) {
+  service.migration_deadline = std::chrono::milliseconds(options.migration_deadline_ms.value_or(
+      options.faults.empty() ? usual_deadline_ms : faulty_deadline_ms));
+  service.layout = options.layout == "nz" ? moe::WeightLayout::nz : moe::WeightLayout::dense;
+  service.mutant = mutant_named(options.mutant);
+  Result<std::vector<moe::TransferFault>> faults = parse_faults(options.faults, service.migration_deadline);
+  if (!faults) return failure(std::move(faults));
+  service.faults = std::move(*faults);
+  return {};
+}
+
 /// One eighth more than the experts need, at least one.
 std::int32_t default_slots_per_rank(std::int32_t num_experts, std::int32_t num_ranks) {
   const std::int32_t needed = divide_up(num_experts, num_ranks);
@@ -169,8 +193,10 @@ Result<moe::ServiceOptions> make_service_options(const RunOptions& options, cons
   service.num_quads = std::clamp<std::uint64_t>(forwards / 4, 8, 24);
   service.block_forwards = (forwards + 2 * service.num_quads - 1) / (2 * service.num_quads);
   service.rebalance_every = options.rebalance_every;
+  if (!options.mutant.empty()) lengthen_blocks(forwards, service);
   service.plan.shares = options.shares;
   service.split_every = options.shares == ShareMode::exact ? options.split_every.value_or(1) : 0;
+  if (Status set = set_migration(options, service); !set) return failure(std::move(set));
   return service;
 }
 

@@ -33,6 +33,10 @@ struct RunOptions {
   ShareMode shares = ShareMode::even;
   std::optional<std::uint64_t> split_every;  ///< With exact shares; default 1.
   std::string transport = "inproc";
+  std::string layout = "dense";     ///< Or "nz".
+  std::vector<std::string> faults;  ///< As written.
+  std::optional<std::int64_t> migration_deadline_ms;
+  std::string mutant;  ///< A name of a Mutant; empty: none.
   std::uint64_t seed = 1;
   std::string json;
 };

@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
+#include <optional>
+
 namespace trimtab {
 namespace {
 
@@ -40,6 +43,72 @@ ordered_json model_document(const moe::ServiceOptions& service) {
           {"seed", model.seed}};
 }
 
+/// Null where there was none.
+ordered_json milliseconds(const std::optional<Clock::duration>& time) {
+  if (!time) return nullptr;
+  return std::chrono::duration<double, std::milli>(*time).count();
+}
+
+ordered_json engine_document(const moe::EngineCondition& engine) {
+  return {{"state", to_string(engine.state)},
+          {"epoch", engine.epoch},
+          {"last_commit_age_ms", milliseconds(engine.last_commit_age)},
+          {"failures", engine.failures},
+          {"last_failure", engine.last_failure}};
+}
+
+ordered_json memory_document(const moe::MigrationBuffers& buffers) {
+  return {{"staging_budget_bytes", buffers.staging_budget_bytes},
+          {"staging_peak_bytes", buffers.staging_peak_bytes},
+          {"workspace_bytes", buffers.workspace_bytes},
+          {"transport_buffer_bytes", buffers.transport_buffer_bytes}};
+}
+
+void add_migration(ordered_json& document, const moe::ServiceOptions& service,
+                   const moe::ServiceReport& report) {
+  const moe::MigrationReport& migration = report.migration;
+  document["rollbacks"] = ordered_json::array();
+  for (const moe::Rollback& rollback : migration.rollbacks) {
+    document["rollbacks"].push_back(
+        {{"epoch", rollback.epoch.value()}, {"code", to_string(rollback.code)}, {"why", rollback.why}});
+  }
+  document["faults"] = ordered_json::array();
+  for (std::size_t i = 0; i < service.faults.size(); ++i) {
+    const moe::TransferFault& fault = service.faults[i];
+    document["faults"].push_back(
+        {{"kind", to_string(fault.action)}, {"at", fault.at}, {"struck", bool{migration.struck[i]}}});
+  }
+  document["engine"] = engine_document(migration.engine);
+  document["memory"] = memory_document(migration.buffers);
+}
+
+std::string describe(const moe::TransferFault& fault, bool has_struck) {
+  return fmt::format("fault      {} at transfer {}: {}\n", to_string(fault.action), fault.at,
+                     has_struck ? "struck" : "not reached");
+}
+
+double megabytes(std::size_t bytes) { return static_cast<double>(bytes) / 1e6; }
+
+std::string migration_text(const moe::ServiceOptions& service, const moe::ServiceReport& report) {
+  const moe::MigrationReport& migration = report.migration;
+  std::string text;
+  for (std::size_t i = 0; i < service.faults.size(); ++i)
+    text += describe(service.faults[i], migration.struck[i]);
+  for (const moe::Rollback& rollback : migration.rollbacks) {
+    text += fmt::format("rollback   epoch {} served on ({}): {}\n", rollback.epoch.value(),
+                        to_string(rollback.code), rollback.why);
+  }
+  text += fmt::format(
+      "memory     staging {:.1f} of {:.1f} MB, workspaces {:.1f} MB, transport buffers {:.1f} MB per rank\n",
+      megabytes(migration.buffers.staging_peak_bytes), megabytes(migration.buffers.staging_budget_bytes),
+      megabytes(migration.buffers.workspace_bytes), megabytes(migration.buffers.transport_buffer_bytes));
+  if (service.mutant) {
+    text += fmt::format("mutant     {}: {}\n", to_string(*service.mutant),
+                        report.outputs_identical ? "NOT NOTICED" : "noticed, the outputs differ");
+  }
+  return text;
+}
+
 std::string yes_no(bool value) { return value ? "identical" : "DIFFERENT"; }
 
 }  // namespace
@@ -55,6 +124,8 @@ ordered_json run_document(const moe::ServiceOptions& service, const moe::Service
   document["tokens_per_rank"] = service.tokens_per_rank;
   document["forwards"] = service.forwards();
   document["model"] = model_document(service);
+  document["layout"] = service.layout == moe::WeightLayout::nz ? "nz" : "dense";
+  document["mutant"] = service.mutant ? ordered_json(to_string(*service.mutant)) : ordered_json();
   document["outputs_identical"] = report.outputs_identical;
   document["off"] = arm_document(report, moe::ArmId::off);
   document["on"] = arm_document(report, moe::ArmId::on);
@@ -67,6 +138,7 @@ ordered_json run_document(const moe::ServiceOptions& service, const moe::Service
   document["migrations"] = report.migrations;
   document["rolled_back"] = report.rolled_back;
   document["last_problem"] = report.last_problem;
+  add_migration(document, service, report);
   document["epochs"] = report.epochs;
   document["slots_moved"] = report.slots_moved;
   document["bytes_moved"] = report.bytes_moved;
@@ -110,7 +182,9 @@ std::string run_text(const moe::ServiceOptions& service, const moe::ServiceRepor
       report.rolled_back);
   if (service.split_every > 0)
     text += fmt::format("shares     exact, changed {} times besides\n", report.splits);
-  if (!report.last_problem.empty()) text += fmt::format("problem    {}\n", report.last_problem);
+  text += migration_text(service, report);
+  const bool is_told = !report.migration.rollbacks.empty();
+  if (!report.last_problem.empty() && !is_told) text += fmt::format("problem    {}\n", report.last_problem);
   text += fmt::format(
       "time       record {:.1f} ms, split {:.1f} ms, plan {:.1f} ms, migrate {:.1f} ms, of which stall "
       "{:.1f} ms\n",

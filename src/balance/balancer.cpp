@@ -3,6 +3,8 @@
 #include <trimtab/core/assert.hpp>
 #include <trimtab/plan/align.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace trimtab {
@@ -111,7 +113,11 @@ Result<std::vector<std::int64_t>> Balancer::take_counts() {
   std::vector<std::int64_t> counts(size_of(engine_.placement()));
   for (const SlotCounts& window : recorder_.take_window(options_.context)) {
     const Placement* placement = engine_.placement_of(window.epoch);
-    TRIMTAB_ASSERT(placement != nullptr);
+    if (placement == nullptr) {
+      return failure(
+          Errc::version_mismatch,
+          fmt::format("counted under epoch {}, which this rank has never committed", window.epoch.value()));
+    }
     Result<ExpertCounts> folded = fold_counts(window, *placement);
     if (!folded) return failure(std::move(folded));
     std::ranges::transform(counts, folded->counts, counts.begin(), std::plus<>());
@@ -146,18 +152,14 @@ Status Balancer::plan_and_begin(const LoadMatrix& loads, std::vector<std::int64_
   Result<Plan> plan = plan_rebalance(loads, topology_, options_.plan, executor_);
   if (!plan) return failure(std::move(plan));
   const Placement& current = engine_.placement();
-  const Placement next = align_slots(current, keep_silent_layers(current, plan->placement, loads), topology_);
-  Result<Program> program = build_program({.epoch = engine_.health().epoch,
-                                           .from = current,
-                                           .to = next,
-                                           .topology = topology_,
-                                           .bundle_bytes = options_.bundle_bytes,
-                                           .staging_budget_bytes = options_.staging_budget_bytes});
-  if (!program) return failure(std::move(program));
-  if (program->steps.empty()) return {};
-  ++counters_.programs_begun;
-  if (options_.split_every == 0) return engine_.begin(std::move(*program));
-  return engine_.begin(std::move(*program), std::make_shared<SplitTables>(std::move(counts)));
+  MigrationGoal goal{
+      .to = align_slots(current, keep_silent_layers(current, plan->placement, loads), topology_),
+      .stall_budget = options_.stall_budget};
+  if (options_.split_every > 0) goal.tables = std::make_shared<SplitTables>(std::move(counts));
+  const Result<bool> begun = engine_.begin_toward(std::move(goal));
+  if (!begun) return tl::unexpected(begun.error());
+  if (*begun) ++counters_.programs_begun;
+  return {};
 }
 
 }  // namespace trimtab

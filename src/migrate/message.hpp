@@ -27,7 +27,8 @@ enum class MessageKind : std::uint32_t {
 
 /// One control message as it travels: fixed size, no pointers, no padding. Ranks of one job share byte order.
 struct Message {
-  static constexpr std::uint32_t magic_value = 0x54544d31;  // "TTM1"
+  static constexpr std::uint32_t magic_value = 0x54544d32;  // "TTM2"
+  static constexpr std::uint64_t no_budget = ~std::uint64_t{0};
 
   std::uint32_t magic = magic_value;
   MessageKind kind = MessageKind::propose;
@@ -37,13 +38,15 @@ struct Message {
   std::uint64_t epoch = 0;    ///< In service before the step.
   std::uint64_t program_hash = 0;
   std::uint64_t forward = 0;   ///< Vote: hold. Decision: F.
+  /// What the program was cut by, from the coordinator's measured rate; no_budget: by nothing.
+  std::uint64_t stall_budget_bytes = no_budget;
   std::uint32_t step = 0;      ///< Index within the program.
   std::int32_t rank = 0;       ///< The sender.
   std::uint32_t yes = 0;       ///< Agreement, vote, decision.
   std::uint32_t reason = 0;    ///< An Errc when not yes.
   std::uint64_t checksum = 0;  ///< Of all before it; set by `seal`.
 };
-static_assert(std::has_unique_object_representations_v<Message> && sizeof(Message) == 72);
+static_assert(std::has_unique_object_representations_v<Message> && sizeof(Message) == 80);
 
 /// Sets the checksum.
 void seal(Message& message) noexcept;

@@ -49,6 +49,7 @@ void StageRun::add_incoming(const Move& move, std::span<std::byte>& staging) {
   TRIMTAB_ASSERT(staged_bytes(bytes) <= staging.size());
   incoming_.push_back(std::make_unique<IncomingBundle>(context_, move, staging.first(bytes)));
   staging = staging.subspan(staged_bytes(bytes));
+  bytes_exchanged_ += bytes;
   if (is_remote(move.kind) || move.kind == MoveKind::reuse) ++slots_moved_;
 }
 
@@ -56,6 +57,7 @@ void StageRun::add_incoming(const Move& move, std::span<std::byte>& staging) {
 void StageRun::add_displaced(const Move& move) {
   const std::span<std::byte> staged = arrival_at(move.layer, move.source).staged();
   incoming_.push_back(std::make_unique<IncomingBundle>(context_, move, staged));
+  bytes_exchanged_ += staged.size();
 }
 
 void StageRun::add_outgoing(const Move& move) {

@@ -71,6 +71,8 @@ class StageRun {
 
   [[nodiscard]] std::uint64_t bytes_received() const noexcept { return bytes_received_; }
   [[nodiscard]] std::uint64_t bytes_copied() const noexcept { return bytes_copied_; }
+  /// What `exchange` swaps.
+  [[nodiscard]] std::uint64_t bytes_exchanged() const noexcept { return bytes_exchanged_; }
   /// Slots here whose expert was not on this rank before.
   [[nodiscard]] std::uint64_t slots_moved() const noexcept { return slots_moved_; }
 
@@ -117,6 +119,7 @@ class StageRun {
   std::size_t num_readers_ = 0;        ///< Bundles begun that are read from live slots: the layer must stay.
   std::uint64_t bytes_received_ = 0;
   std::uint64_t bytes_copied_ = 0;
+  std::uint64_t bytes_exchanged_ = 0;
   std::uint64_t slots_moved_ = 0;
 };
 

@@ -3,7 +3,7 @@
 
 #include "moe/executor.hpp"
 #include "moe/expert_memory.hpp"
-#include "moe/slot_audit.hpp"
+#include "moe/migration_watch.hpp"
 
 #include <trimtab/balance/balancer.hpp>
 #include <trimtab/core/executor.hpp>
@@ -39,25 +39,30 @@ class Balancing {
   [[nodiscard]] Recorder& recorder() noexcept { return recorder_; }
   [[nodiscard]] Engine& engine() noexcept { return *engine_; }
   [[nodiscard]] Balancer& balancer() noexcept { return *balancer_; }
-  [[nodiscard]] SlotAudit& audit() noexcept { return audit_; }
+  [[nodiscard]] SlotAudit& audit() noexcept { return watch_.audit(); }
+  [[nodiscard]] MigrationReport report() const;
+
+  /// One call of the engine each.
+  Result<Admission> advance(Forward next);
+  Status progress_while_waiting();
 
  private:
-  Balancing(const ServiceOptions& options, const Placement& placement, const ExpertStore& store)
-      : recorder_(placement.num_layers(), placement.num_slots(), options.model.top_k), audit_(store) {}
+  Balancing(const ServiceOptions& options, const Placement& placement, const ExpertStore& store, Rank rank,
+            const Clock& clock)
+      : clock_(clock),
+        recorder_(placement.num_layers(), placement.num_slots(), options.model.top_k),
+        faults_(options.faults, options.topology, rank),
+        watch_(store, faults_) {}
 
+  const Clock& clock_;
   Recorder recorder_;
-  SlotAudit audit_;
+  TransferFaults faults_;
+  MigrationWatch watch_;
   SerialExecutor executor_;  ///< Ranks are the cores already.
   std::unique_ptr<Transport> counts_channel_;
   std::unique_ptr<Engine> engine_;
   std::optional<Balancer> balancer_;
 };
-
-std::vector<std::size_t> bundle_bytes_of(const ExpertStore& store) {
-  std::vector<std::size_t> bytes;
-  for (LayerId layer : ids<LayerId>(store.num_layers())) bytes.push_back(store.bundle_bytes(layer));
-  return bytes;
-}
 
 /// Room for every slot of the largest rank in every layer: any plan is one step.
 std::size_t whole_budget(const Topology& topology, const ExpertStore& store) {
@@ -66,14 +71,15 @@ std::size_t whole_budget(const Topology& topology, const ExpertStore& store) {
   for (Rank rank : ids<Rank>(topology.num_ranks()))
     most_slots = std::max(most_slots, topology.slots_of(rank).size());
   std::size_t budget = 0;
-  for (std::size_t bytes : bundle_bytes_of(store)) budget += most_slots * (bytes + rounding);
+  for (LayerId layer : ids<LayerId>(store.num_layers()))
+    budget += most_slots * (store.bundle_bytes(layer) + rounding);
   return budget;
 }
 
 Result<std::unique_ptr<Balancing>> Balancing::make(const ServiceOptions& options, const Placement& placement,
                                                    ExpertStore& store, TablePublisher& publisher,
                                                    Transport& root, const Clock& clock) {
-  std::unique_ptr<Balancing> made(new Balancing(options, placement, store));
+  std::unique_ptr<Balancing> made(new Balancing(options, placement, store, root.rank(), clock));
   Result<std::unique_ptr<Transport>> migration = root.open_channel();
   if (!migration) return failure(std::move(migration));
   Result<std::unique_ptr<Transport>> counts = root.open_channel();
@@ -83,23 +89,49 @@ Result<std::unique_ptr<Balancing>> Balancing::make(const ServiceOptions& options
       options.staging_budget_bytes > 0 ? options.staging_budget_bytes : whole_budget(options.topology, store);
   EngineOptions engine_options;
   engine_options.staging_budget_bytes = budget;
-  engine_options.deadline = options.deadline;
-  Result<std::unique_ptr<Engine>> engine = Engine::make(engine_options, std::move(*migration), store,
-                                                        publisher, options.topology, placement, clock);
+  engine_options.deadline = options.migration_deadline;
+  Result<std::unique_ptr<Engine>> engine =
+      make_engine(options.mutant, engine_options, made->faults_.wrap(std::move(*migration), clock), store,
+                  publisher, options.topology, placement, clock);
   if (!engine) return failure(std::move(engine));
   made->engine_ = std::move(*engine);
-  made->engine_->set_observer(&made->audit_);
+  made->engine_->set_observer(&made->watch_);
   BalancerOptions balancer_options;
   balancer_options.rebalance_every = options.rebalance_every;
   balancer_options.split_every = options.split_every;
   balancer_options.plan = options.plan;
   balancer_options.context = context;
-  balancer_options.bundle_bytes = bundle_bytes_of(store);
-  balancer_options.staging_budget_bytes = budget;
   balancer_options.collective = {counts_tag, options.deadline};
   made->balancer_.emplace(balancer_options, *made->counts_channel_, made->recorder_, *made->engine_,
                           publisher, options.topology, made->executor_, clock);
   return made;
+}
+
+Result<Admission> Balancing::advance(Forward next) {
+  Result<Admission> admission = engine_->advance(next, advance_budget);
+  watch_.collect(*engine_);
+  return admission;
+}
+
+Status Balancing::progress_while_waiting() {
+  Status progressed = engine_->progress(waiting_budget);
+  watch_.collect(*engine_);
+  return progressed;
+}
+
+MigrationReport Balancing::report() const {
+  const EngineHealth health = engine_->health();
+  MigrationReport report;
+  report.rollbacks = watch_.rollbacks();
+  report.struck = faults_.struck();
+  report.buffers = {health.staging_budget_bytes, watch_.staging_peak_bytes(), health.workspace_bytes,
+                    health.transport_buffer_bytes};
+  report.engine.state = health.state;
+  report.engine.epoch = health.epoch.value();
+  report.engine.failures = health.failures;
+  if (health.last_commit) report.engine.last_commit_age = clock_.now() - *health.last_commit;
+  if (health.last_failure) report.engine.last_failure = health.last_failure->message;
+  return report;
 }
 
 class ArmImpl final : public Arm {
@@ -110,7 +142,7 @@ class ArmImpl final : public Arm {
         replicated_(replicated),
         clock_(clock),
         placement_(std::move(placement)),
-        memory_(options.model, slots),
+        memory_(options.model, slots, options.layout),
         store_(options.model.num_layers, slots),
         publisher_(std::move(table)),
         reader_(publisher_.make_reader()),
@@ -124,6 +156,9 @@ class ArmImpl final : public Arm {
   ArmBlock take_block() override;
   [[nodiscard]] std::uint64_t epoch() const override { return publisher_.identity().epoch.value(); }
   [[nodiscard]] std::string last_problem() const override;
+  [[nodiscard]] MigrationReport migration() const override {
+    return balancing_ ? balancing_->report() : MigrationReport{};
+  }
 
  private:
   /// What the counters showed when the block began.
@@ -158,7 +193,9 @@ class ArmImpl final : public Arm {
 
 Status ArmImpl::start(ArmId id, Transport& root) {
   if (Status loaded = memory_.load(placement_); !loaded) return loaded;
-  if (Status registered = memory_.register_in(store_); !registered) return registered;
+  const RegisteredTensors registered =
+      options_.mutant == Mutant::wrong_scale ? RegisteredTensors::without_scales : RegisteredTensors::all;
+  if (Status done = memory_.register_in(store_, registered); !done) return done;
   Result<std::unique_ptr<Transport>> channel = root.open_channel();
   if (!channel) return failure(std::move(channel));
   forward_channel_ = std::move(*channel);
@@ -172,7 +209,7 @@ Status ArmImpl::start(ArmId id, Transport& root) {
     if (!balancing) return failure(std::move(balancing));
     balancing_ = std::move(*balancing);
     parts.recorder = &balancing_->recorder();
-    parts.while_waiting = [this] { return balancing_->engine().progress(waiting_budget); };
+    parts.while_waiting = [this] { return balancing_->progress_while_waiting(); };
   }
   const ExecutorOptions executor_options{.config = options_.model,
                                          .max_tokens = static_cast<std::size_t>(options_.tokens_per_rank),
@@ -206,7 +243,7 @@ void ArmImpl::begin_block() {
 Status ArmImpl::admit() {
   if (!balancing_) return {};
   for (;;) {
-    const Result<Admission> admission = balancing_->engine().advance(Forward{next_}, advance_budget);
+    const Result<Admission> admission = balancing_->advance(Forward{next_});
     if (!admission) return tl::unexpected(admission.error());
     if (*admission == Admission::go) return {};
     std::this_thread::yield();

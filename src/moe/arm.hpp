@@ -2,6 +2,7 @@
 #pragma once
 
 #include "moe/gate.hpp"
+#include "moe/migration_report.hpp"
 #include "moe/service.hpp"
 
 #include <trimtab/core/clock.hpp>
@@ -63,6 +64,8 @@ class Arm {
   /// Why the last step was rolled back or the last window was not planned from, as this rank knows it; empty
   /// if there was none.
   [[nodiscard]] virtual std::string last_problem() const = 0;
+  /// Of this rank, since the start. Empty without balancing.
+  [[nodiscard]] virtual MigrationReport migration() const = 0;
 };
 
 }  // namespace trimtab::moe

@@ -8,6 +8,7 @@ namespace trimtab::moe {
 
 ExpertStage::ExpertStage(const ModelConfig& config, const ExpertMemory& memory)
     : memory_(memory),
+      scratch_(config),
       hidden_(config.width()),
       slots_(memory.slots()),
       kernel_(config),
@@ -22,8 +23,9 @@ Status ExpertStage::run(LayerId layer, std::span<const ReceivedRows> senders,
     const ExpertRows rows{std::span(values_).subspan(first * hidden_, count * hidden_),
                           std::span(scales_).subspan(first, count),
                           std::span(answers_).subspan(first, count)};
-    if (Status ran = kernel_.run(memory_.bundle(layer, slot), rows); !ran) return ran;
     first += count;
+    if (count == 0) continue;
+    if (Status ran = kernel_.run(memory_.read(layer, slot, scratch_), rows); !ran) return ran;
   }
   return {};
 }

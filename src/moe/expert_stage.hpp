@@ -11,6 +11,7 @@
 
 #include "moe/config.hpp"
 #include "moe/dispatch.hpp"
+#include "moe/expert_buffer.hpp"
 #include "moe/expert_kernel.hpp"
 #include "moe/expert_memory.hpp"
 
@@ -31,6 +32,7 @@ class ExpertStage {
   void place(const ReceivedRows& sender) noexcept;
 
   const ExpertMemory& memory_;
+  ExpertBuffer scratch_;  ///< Of matrices that do not lie as the GEMM takes them.
   std::size_t hidden_;
   IdRange<SlotId> slots_;
   ExpertKernel kernel_;

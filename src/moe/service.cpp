@@ -247,6 +247,8 @@ Status RankService::finish() {
                               static_cast<double>(options_.forwards()) / seconds;
     report_.tokens_per_s_deviation[a] = std::sqrt(squares / (n - 1.0));
   }
+  report_.migration = arm(ArmId::on).migration();
+  if (Status reduced = reduce(report_.migration, root_, clock_, collective()); !reduced) return reduced;
   return finish_times();
 }
 

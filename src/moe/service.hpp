@@ -2,8 +2,12 @@
 #pragma once
 
 #include "moe/config.hpp"
+#include "moe/expert_memory.hpp"
 #include "moe/gate_schedule.hpp"
+#include "moe/migration_report.hpp"
 #include "moe/speedup.hpp"
+#include "moe/transfer_faults.hpp"
+#include "mutant/mutant.hpp"
 
 #include <trimtab/core/clock.hpp>
 #include <trimtab/core/result.hpp>
@@ -13,6 +17,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,7 +38,11 @@ struct ServiceOptions {
   std::uint64_t rebalance_every = 1;  ///< Forwards of the on arm between two plans.
   std::uint64_t split_every = 0;  ///< Forwards of the on arm between two changes of shares; 0: even shares.
   std::size_t staging_budget_bytes = 0;                 ///< Per rank; 0: room for all slots of all layers.
-  Clock::duration deadline = std::chrono::seconds(60);  ///< For every wait.
+  Clock::duration deadline = std::chrono::seconds(60);  ///< For every wait of a forward.
+  Clock::duration migration_deadline = std::chrono::seconds(60);  ///< For every wait of the engine.
+  WeightLayout layout = WeightLayout::dense;                      ///< Of both arms.
+  std::vector<TransferFault> faults{};                            ///< Of the on arm's migrations.
+  std::optional<Mutant> mutant{};  ///< Breaks the on arm: wrong_scale or one of the engine's.
   std::uint64_t reference_batches =
       4;  ///< Forwards per rank whose whole output is computed again by the reference.
 
@@ -79,6 +88,7 @@ struct ServiceReport {
   double stall_ms = 0.0;
   std::string
       last_problem;  ///< Why a step was rolled back or a window refused, as this rank knows it; or empty.
+  MigrationReport migration;
   std::vector<BlockReport> blocks;  ///< In the order in which they ran.
 };
 

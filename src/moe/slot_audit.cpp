@@ -1,7 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "moe/slot_audit.hpp"
 
+#include <trimtab/core/checksum.hpp>
+
 namespace trimtab::moe {
+namespace {
+
+/// What one slot takes in storage, padding included.
+std::size_t stored_bytes(const TensorSpec& tensor) noexcept {
+  if (tensor.layout.format == Format::fractal_nz) return tensor.stride_bytes;
+  return (tensor.layout.rows - 1) * row_pitch(tensor) + row_bytes(tensor);
+}
+
+std::uint64_t hash_slot(std::span<const TensorSpec> tensors, std::size_t local) noexcept {
+  Checksum running;
+  for (const TensorSpec& tensor : tensors) {
+    running.update({tensor.base + local * tensor.stride_bytes, stored_bytes(tensor)});
+  }
+  return running.digest();
+}
+
+}  // namespace
 
 SlotAudit::SlotAudit(const ExpertStore& store)
     : store_(store),
@@ -41,8 +60,9 @@ std::vector<std::uint64_t> SlotAudit::hash_slots() const {
   std::vector<std::uint64_t> hashes;
   hashes.reserve(was_named_.size());
   for (LayerId layer : ids<LayerId>(store_.num_layers())) {
-    // Whose expert it is does not matter here, only whether the bytes change.
-    for (SlotId slot : store_.slots()) hashes.push_back(store_.checksum(layer, slot, ExpertId{0}));
+    for (std::size_t local = 0; local < store_.slots().size(); ++local) {
+      hashes.push_back(hash_slot(store_.tensors(layer), local));
+    }
   }
   return hashes;
 }

@@ -11,7 +11,8 @@
 namespace trimtab::moe {
 
 /// Watches one rank's slots from outside the engine: which ones commits named, and whether any other changed
-/// its bytes (M4). Borrows the store. Same thread as the engine.
+/// its bytes (M4). It reads the storage itself, padding included, not through the store's workspaces: these
+/// may be in use. Borrows the store, whose tensors lie in host memory. Same thread as the engine.
 class SlotAudit final : public EngineObserver {
  public:
   explicit SlotAudit(const ExpertStore& store);

@@ -2,8 +2,8 @@
 #include <trimtab/weights/expert_store.hpp>
 #include <trimtab/weights/fractal_nz.hpp>
 
-#include "support/layout_weights.hpp"
-#include "support/nz_transcription.hpp"
+#include "verify/layout_weights.hpp"
+#include "verify/nz_transcription.hpp"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -13,6 +13,12 @@
 
 namespace trimtab::test {
 namespace {
+
+using verify::all_arrangements;
+using verify::Arrangement;
+using verify::LayoutWeights;
+using verify::Matrix;
+using verify::NzTranscription;
 
 std::vector<std::byte> draw_bytes(std::size_t size) {
   std::vector<std::byte> bytes(size);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/cluster.hpp"
 
+#include "verify/expert_values.hpp"
+
 #include <trimtab/core/assert.hpp>
 #include <trimtab/transport/inproc.hpp>
 
@@ -38,15 +40,6 @@ std::size_t layer_extent(std::size_t num_slots) {
 
 }  // namespace
 
-std::byte expert_byte(LayerId layer, ExpertId expert, std::size_t tensor, std::size_t position) {
-  const auto l = static_cast<std::uint64_t>(layer.value());
-  const auto e = static_cast<std::uint64_t>(expert.value());
-  std::uint64_t x = (((l << 20) + e) << 24) + (static_cast<std::uint64_t>(tensor) << 16) + position;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9U;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebU;
-  return static_cast<std::byte>(x >> 56);
-}
-
 GuardedWeights::GuardedWeights(std::int32_t num_layers, IdRange<SlotId> slots)
     : memory_(static_cast<std::size_t>(num_layers) * layer_extent(slots.size()), guard_value),
       store_(num_layers, slots) {
@@ -73,7 +66,7 @@ void GuardedWeights::fill(const Placement& placement) {
       const ExpertId expert = placement.expert_at(layer, slot);
       for (std::size_t t = 0; t < store_.tensors(layer).size(); ++t) {
         const auto bytes = store_.tensor_slot(layer, t, slot);
-        for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = expert_byte(layer, expert, t, i);
+        verify::fill_expert(layer, expert, t, bytes);
       }
     }
   }
@@ -90,7 +83,7 @@ std::string GuardedWeights::find_difference(const Placement& placement) const {
         const auto offset = static_cast<std::size_t>(bytes.data() - memory_.data());
         for (std::size_t i = 0; i < bytes.size(); ++i) {
           // A vacant slot may hold anything: nobody reads it.
-          expected[offset + i] = expert == no_expert ? bytes[i] : expert_byte(layer, expert, t, i);
+          expected[offset + i] = expert == no_expert ? bytes[i] : verify::expert_byte(layer, expert, t, i);
           if (expected[offset + i] == bytes[i]) continue;
           return fmt::format("layer {}, slot {} (expert {}), tensor {}, byte {}", layer.value(), slot.value(),
                              expert.value(), t, i);

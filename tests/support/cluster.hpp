@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "support/virtual_clock.hpp"
+#include "verify/virtual_clock.hpp"
 
 #include <trimtab/core/placement.hpp>
 #include <trimtab/core/topology.hpp>
@@ -19,9 +19,7 @@
 
 namespace trimtab::test {
 
-/// The byte that tensor `tensor` of `expert` has at `position`: no two experts, layers, tensors or
-/// neighbouring positions look alike.
-[[nodiscard]] std::byte expert_byte(LayerId layer, ExpertId expert, std::size_t tensor, std::size_t position);
+using verify::VirtualClock;
 
 /// One rank's slots of a W8A8 bundle (six tensors) in memory with guard bytes around and between all slots.
 class GuardedWeights {

@@ -23,10 +23,9 @@ struct BalancerOptions {
   std::uint64_t rebalance_every = 16;  ///< Forwards between two plans; > 0.
   std::uint64_t split_every = 0;       ///< Forwards between two changes of shares; 0: shares stay even.
   PlanOptions plan;
-  RecordContext context;                  ///< Whose counts are planned from.
-  std::vector<std::size_t> bundle_bytes;  ///< By layer, as registered in the stores of all ranks.
-  std::size_t staging_budget_bytes = 0;   ///< Per rank, as given to the engine.
-  CollectiveOptions collective;           ///< For the reduction of counts.
+  std::optional<Clock::duration> stall_budget;  ///< Of a step; see MigrationGoal.
+  RecordContext context;                        ///< Whose counts are planned from.
+  CollectiveOptions collective;                 ///< For the reduction of counts.
 };
 
 /// Where the time of balancing went on this rank, and what came of it.
@@ -48,7 +47,7 @@ struct BalancerCounters {
 ///
 /// One per rank, on the forward thread. All ranks call it with the same forwards in the same order: it
 /// reduces over `channel`. Every rank solves and plans by itself from the same integers and so gets the same
-/// shares and the same program: new shares take effect with the next forward everywhere, and the engine
+/// shares and the same goal: new shares take effect with the next forward everywhere, and the engine
 /// compares hashes before a byte moves. Borrows everything it is given.
 class Balancer {
  public:

@@ -80,10 +80,22 @@ struct EngineCounters {
       stall{};  ///< From the first `hold` for a forward (or the start of the commit) to the next `go`.
 };
 
+/// Where to go, and on what terms.
+struct MigrationGoal {
+  Placement to;
+  /// How long a step may stop a rank. The coordinator turns it into bytes by the rate at which it has
+  /// exchanged slots so far and proposes these with the program, so that all ranks cut it alike; nothing is
+  /// smaller than one slot per rank. Not set: as few steps as staging allows.
+  std::optional<Clock::duration> stall_budget = std::nullopt;
+  std::shared_ptr<const TableCompiler> tables = nullptr;  ///< Of each step's table; null: even shares.
+};
+
 /// Told about commits and state changes on this rank, on the thread of the call that makes them.
 class EngineObserver {
  public:
   virtual ~EngineObserver() = default;
+  /// All ranks have agreed on `step`, and its bytes begin to move; in the same order on every rank.
+  virtual void on_begin(const Step& /*step*/) {}
   /// Slots and table of this rank are at `epoch` now.
   virtual void on_commit(const Step& step, Epoch epoch) = 0;
   /// `health().state` is `after` now. Must not call the engine.
@@ -93,20 +105,26 @@ class EngineObserver {
 /// How the engine is, for metrics and people.
 struct EngineHealth {
   StepState state = StepState::idle;
-  Epoch epoch;  ///< In service here.
+  Clock::duration state_age{};  ///< How long it has been in this state.
+  Epoch epoch;                  ///< In service here.
   std::optional<Clock::time_point> last_commit;
+  std::uint64_t failures = 0;         ///< Steps that were rolled back, and one more in doubt.
   std::optional<Error> last_failure;  ///< Why the last rolled back or doubtful step ended so.
+  std::size_t staging_budget_bytes = 0;
+  std::size_t staging_used_bytes = 0;  ///< By the step in hand, and by quarantined receives of earlier ones.
+  std::size_t workspace_bytes = 0;     ///< Beside staging: of layers whose slots are not addressable.
+  std::size_t transport_buffer_bytes = 0;  ///< Beside staging: what the channel holds itself.
 };
 
 /// Runs programs transactionally over a fixed set of ranks: agree, stage, vote, drain, commit, or roll back
 /// with every slot as before.
 ///
 /// One per rank, on the rank's forward thread; nothing happens but inside its calls. All ranks construct it
-/// with equal options, topology and placement, and begin the same programs in the same order. Ownership: owns
-/// its channel (nothing else may use it) and its staging; borrows store, publisher and clock. Errors: a
-/// failed step is not an error of `advance`: it is rolled back, counted and shown in `health`, and the old
-/// epoch serves on. `advance` fails only when this rank can no longer be sure what the others serve (state
-/// in_doubt); the rank must then stop serving.
+/// with equal options, topology and placement, and begin the same programs or goals in the same order.
+/// Ownership: owns its channel (nothing else may use it) and its staging; borrows store, publisher and clock.
+/// Errors: a failed step is not an error of `advance`: it is rolled back, counted and shown in `health`, and
+/// the old epoch serves on. `advance` fails only when this rank can no longer be sure what the others serve
+/// (state in_doubt); the rank must then stop serving.
 class Engine {
  public:
   /// @return `invalid_argument` when store, topology, placement and channel do not fit together.
@@ -123,6 +141,10 @@ class Engine {
   Status begin(Program program) { return begin(std::move(program), nullptr); }
   /// The same; `tables` makes the table of each step. Null: even shares.
   virtual Status begin(Program program, std::shared_ptr<const TableCompiler> tables) = 0;
+  /// Builds the program that leads from the placement in service to the goal, and takes it likewise.
+  /// @return false, and no effect, when nothing changes; the errors of `begin`, `build_program` and
+  /// `stall_budget`; `unavailable` for a stall budget when the clock stands still, so that no rate is known.
+  virtual Result<bool> begin_toward(MigrationGoal goal) = 0;
 
   /// Drives the protocol for about `budget`. To be called between forwards, before each one, idle or not.
   /// @param next  the forward the caller wants to begin, and begins after `go`; its part of every forward

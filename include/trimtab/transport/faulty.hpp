@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string_view>
@@ -21,6 +22,7 @@ struct LegMatcher {
   Side side = Side::send;
   std::optional<Rank> peer = std::nullopt;
   std::optional<Tag> tag = std::nullopt;
+  std::optional<Tag> other_than = std::nullopt;  ///< Any tag but this one.
   std::optional<std::size_t> size_bytes = std::nullopt;
 
   [[nodiscard]] bool matches(const Leg& leg) const noexcept;
@@ -46,6 +48,8 @@ struct Fault {
   Errc code = Errc::peer_lost;  ///< What a `fail` returns.
   /// How long a `delay` lasts on the clock of the transport; not set: until the script releases it.
   std::optional<Clock::duration> hold = std::nullopt;
+  /// Instead of `hold`: when a `delay` ends. Legs that wait for the same moment go in the order of posting.
+  std::optional<Clock::time_point> until = std::nullopt;
 };
 
 /// The faults of one end, shared with whoever must be able to see that they struck.
@@ -55,11 +59,16 @@ class FaultScript {
   /// Stops the process on a receive that is to be dropped, corrupted or duplicated.
   explicit FaultScript(std::vector<Fault> faults);
 
+  /// One more fault, which counts its occurrences from now on. On the thread of the end.
+  void add(const Fault& fault);
+
   /// Lets delayed legs, and those still to come, start at the next call on their end.
   void release_delayed() noexcept { is_released_.store(true); }
   [[nodiscard]] bool is_released() const noexcept { return is_released_.load(); }
   /// How many faults have struck.
   [[nodiscard]] std::size_t num_struck() const noexcept { return num_struck_.load(); }
+  /// Whether the fault at `index` of those given has struck.
+  [[nodiscard]] bool has_struck(std::size_t index) const noexcept { return has_struck_[index].load(); }
 
   /// The fault that strikes this leg, or null. Counts it; for FaultyTransport.
   const Fault* next(const Leg& leg) noexcept;
@@ -68,6 +77,7 @@ class FaultScript {
   std::vector<Fault> faults_;
   std::vector<std::uint64_t> num_matched_;  ///< By fault.
   std::atomic<std::size_t> num_struck_{0};
+  std::deque<std::atomic<bool>> has_struck_;  ///< By fault.
   std::atomic<bool> is_released_{false};
 };
 
@@ -75,7 +85,8 @@ class FaultScript {
 /// networks do, made repeatable. Never changes the sender's memory.
 class FaultyTransport final : public TransportDecorator {
  public:
-  /// Borrows the clock, which times `Fault::hold`. Precondition: there is one where a fault has a hold.
+  /// Borrows the clock, which times delays. Precondition: there is one where a fault has a
+  /// hold or an end.
   FaultyTransport(std::unique_ptr<Transport> inner, std::shared_ptr<FaultScript> script,
                   const Clock* clock = nullptr);
   ~FaultyTransport() override;
@@ -89,6 +100,7 @@ class FaultyTransport final : public TransportDecorator {
   struct Plan;
 
   Result<Plan> plan(std::span<const Leg> legs);
+  [[nodiscard]] Clock::time_point end_of(const Fault& delay) const;
   void release();
   void repeat(const Leg& leg);
 

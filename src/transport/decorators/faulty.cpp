@@ -40,16 +40,20 @@ std::string_view to_string(FaultAction action) noexcept {
 
 bool LegMatcher::matches(const Leg& leg) const noexcept {
   return leg.side == side && (!peer || *peer == leg.peer) && (!tag || *tag == leg.tag) &&
-         (!size_bytes || *size_bytes == leg.memory.size());
+         (!other_than || *other_than != leg.tag) && (!size_bytes || *size_bytes == leg.memory.size());
 }
 
-FaultScript::FaultScript(std::vector<Fault> faults)
-    : faults_(std::move(faults)), num_matched_(faults_.size(), 0) {
-  for (const Fault& fault : faults_) {
-    const bool is_for_sends = fault.action == FaultAction::drop || fault.action == FaultAction::corrupt ||
-                              fault.action == FaultAction::duplicate;
-    TRIMTAB_ASSERT(!is_for_sends || fault.match.side == Side::send);
-  }
+FaultScript::FaultScript(std::vector<Fault> faults) {
+  for (const Fault& fault : faults) add(fault);
+}
+
+void FaultScript::add(const Fault& fault) {
+  const bool is_for_sends = fault.action == FaultAction::drop || fault.action == FaultAction::corrupt ||
+                            fault.action == FaultAction::duplicate;
+  TRIMTAB_ASSERT(!is_for_sends || fault.match.side == Side::send);
+  faults_.push_back(fault);
+  num_matched_.push_back(0);
+  has_struck_.emplace_back(false);
 }
 
 const Fault* FaultScript::next(const Leg& leg) noexcept {
@@ -58,7 +62,9 @@ const Fault* FaultScript::next(const Leg& leg) noexcept {
     if (!faults_[i].match.matches(leg)) continue;
     if (num_matched_[i]++ == faults_[i].occurrence && striking == nullptr) striking = &faults_[i];
   }
-  if (striking != nullptr) num_struck_.fetch_add(1);
+  if (striking == nullptr) return nullptr;
+  has_struck_[static_cast<std::size_t>(striking - faults_.data())].store(true);
+  num_struck_.fetch_add(1);
   return striking;
 }
 
@@ -115,9 +121,7 @@ Result<FaultyTransport::Plan> FaultyTransport::plan(std::span<const Leg> legs) {
         plan.again.push_back(leg);
         break;
       case FaultAction::delay:
-        TRIMTAB_ASSERT(!fault->hold || clock_ != nullptr);
-        plan.held.push_back(
-            {.leg = leg, .due = fault->hold ? clock_->now() + *fault->hold : Clock::time_point::max()});
+        plan.held.push_back({.leg = leg, .due = end_of(*fault)});
         break;
       case FaultAction::reorder:
         plan.held.push_back({.leg = leg, .due = Clock::time_point::max(), .waits_for_another = true});
@@ -128,6 +132,12 @@ Result<FaultyTransport::Plan> FaultyTransport::plan(std::span<const Leg> legs) {
     }
   }
   return plan;
+}
+
+Clock::time_point FaultyTransport::end_of(const Fault& delay) const {
+  TRIMTAB_ASSERT(clock_ != nullptr || !(delay.hold || delay.until));
+  if (delay.until) return *delay.until;
+  return delay.hold ? clock_->now() + *delay.hold : Clock::time_point::max();
 }
 
 // Nobody polls for it: it ends when the peer receives it, or with this end.

@@ -11,6 +11,7 @@ Result<Ticket> PartedTickets::post(std::span<const Leg> now, std::vector<HeldLeg
   Result<Ticket> started = inner_.post(now);
   if (!started) return started;
   last_ = last_.next();
+  if (!held.empty()) holding_.insert(last_);
   tickets_.emplace(last_, Posted{.inner = {*started},
                                  .held = std::move(held),
                                  .memory = std::move(memory),
@@ -54,8 +55,10 @@ Result<Progress> PartedTickets::poll(Posted& posted, std::chrono::nanoseconds bu
 
 std::chrono::nanoseconds PartedTickets::until_due(Clock::time_point now,
                                                   std::chrono::nanoseconds budget) const noexcept {
-  for (const auto& [ticket, posted] : tickets_) {
-    for (const HeldLeg& held : posted.held) {
+  for (Ticket ticket : holding_) {
+    const auto found = tickets_.find(ticket);
+    if (found == tickets_.end()) continue;
+    for (const HeldLeg& held : found->second.held) {
       if (held.due <= now) return std::chrono::nanoseconds(0);
       if (held.due != Clock::time_point::max()) budget = std::min(budget, held.due - now);
     }

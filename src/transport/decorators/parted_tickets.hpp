@@ -5,8 +5,10 @@
 #include <trimtab/transport/transport.hpp>
 
 #include <cstddef>
+#include <iterator>
 #include <map>
 #include <optional>
+#include <set>
 #include <vector>
 
 namespace trimtab {
@@ -32,15 +34,11 @@ class PartedTickets {
   /// Hands on every held leg that `may_go`, in the order of posting.
   template <class MayGo>
   void release(MayGo may_go) {
-    for (auto& entry : tickets_) {
-      Posted& posted = entry.second;  // A lambda of clang 14 captures no structured binding.
-      std::vector<Leg> going;
-      std::erase_if(posted.held, [&](const HeldLeg& held) {
-        if (posted.is_cancelled || !may_go(held)) return false;
-        going.push_back(held.leg);
-        return true;
-      });
-      hand_on(posted, going);
+    for (auto at = holding_.begin(); at != holding_.end();) {
+      const auto found = tickets_.find(*at);
+      if (found != tickets_.end()) release(found->second, may_go);
+      const bool is_over = found == tickets_.end() || found->second.held.empty();
+      at = is_over ? holding_.erase(at) : std::next(at);
     }
   }
 
@@ -60,12 +58,24 @@ class PartedTickets {
     std::optional<Error> error;
   };
 
+  template <class MayGo>
+  void release(Posted& posted, const MayGo& may_go) {
+    std::vector<Leg> going;
+    std::erase_if(posted.held, [&](const HeldLeg& held) {
+      if (posted.is_cancelled || !may_go(held)) return false;
+      going.push_back(held.leg);
+      return true;
+    });
+    hand_on(posted, going);
+  }
+
   void hand_on(Posted& posted, std::span<const Leg> legs);
   void cancel(Posted& posted) noexcept;
   Result<Progress> poll(Posted& posted, std::chrono::nanoseconds budget);
 
   Transport& inner_;
-  std::map<Ticket, Posted> tickets_;  ///< Ascending: in the order of posting.
+  std::map<Ticket, Posted> tickets_;
+  std::set<Ticket> holding_;  ///< Tickets that may have held legs, in the order of posting: few of many.
   Ticket last_;
 };
 

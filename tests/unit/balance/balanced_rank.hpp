@@ -39,8 +39,6 @@ struct BalancedRank {
     BalancerOptions options;
     options.rebalance_every = 2;
     options.split_every = split_every;
-    options.bundle_bytes = {192, 192};
-    options.staging_budget_bytes = engine_options.staging_budget_bytes;
     options.collective.tag = Tag{1};
     balancer = std::make_unique<Balancer>(options, *counts_channel, recorder, *engine, publisher, topology,
                                           executor, clock);

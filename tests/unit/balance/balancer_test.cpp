@@ -62,6 +62,25 @@ TEST(Balancer, RefusesAWindowThatOneRankCountedWrongOnEveryRank) {  // R5; aliba
   });
 }
 
+// A table that was published before its commit: which experts the slots held is then unknown.
+TEST(Balancer, RefusesAWindowOfAnEpochThatWasNeverCommitted) {
+  on_two_ranks([](BalancedRank& rank, Rank id) {
+    if (id == Rank{1}) {
+      const std::vector<SlotId> slots(10, SlotId{2});
+      ASSERT_TRUE(rank.recorder.record(context, Epoch{1}, LayerId{0}, slots, 10));
+      rank.recorder.commit_forward();
+    }
+    rank.complete_window();
+    EXPECT_EQ(rank.balancer->counters().windows_refused, 1U);
+    EXPECT_EQ(rank.balancer->counters().windows_planned, 0U);
+    ASSERT_EQ(rank.balancer->last_problem().has_value(), id == Rank{1});
+    if (id == Rank{1}) {
+      EXPECT_EQ(rank.balancer->last_problem()->message,
+                "counted under epoch 1, which this rank has never committed");
+    }
+  });
+}
+
 TEST(Balancer, PlansNothingFromAnEmptyWindow) {
   on_two_ranks([](BalancedRank& rank, Rank) {
     rank.complete_window();

@@ -4,9 +4,9 @@
 #include <trimtab/transport/inproc.hpp>
 
 #include "migrate/stage_run.hpp"
-#include "support/layout_weights.hpp"
 #include "support/placements.hpp"
-#include "support/virtual_clock.hpp"
+#include "verify/layout_weights.hpp"
+#include "verify/virtual_clock.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -15,6 +15,11 @@
 
 namespace trimtab::test {
 namespace {
+
+using verify::all_arrangements;
+using verify::Arrangement;
+using verify::LayoutWeights;
+using verify::VirtualClock;
 
 using namespace std::chrono_literals;
 

@@ -14,8 +14,8 @@ namespace trimtab::moe {
 namespace {
 
 void expect_reference(const ModelConfig& config, std::int32_t ranks, const Placement& placement,
-                      const std::vector<std::size_t>& counts) {
-  RankThreads cluster(config, ranks, placement.num_slots());
+                      const std::vector<std::size_t>& counts, WeightLayout layout = WeightLayout::dense) {
+  RankThreads cluster(config, ranks, placement.num_slots(), layout);
   cluster.load(placement);
   const std::vector<Reals> outputs = cluster.forward(counts);
   for (const Rank rank : ids<Rank>(ranks)) {
@@ -51,6 +51,13 @@ TEST(RankExecutor, EqualsReferenceInLargeBatches) {
   // More than one block of rows per expert.
   const ModelConfig narrow{.num_layers = 1, .num_experts = 2, .top_k = 2, .hidden = 16, .intermediate = 8};
   expect_reference(narrow, 2, identity(narrow, 2), {300, 77});
+}
+
+// sgl-project/sglang#17676, #29424: experts in fractal NZ came out wrong.
+TEST(RankExecutor, EqualsReferenceFromFractalNz) {
+  const ModelConfig odd{.num_layers = 2, .num_experts = 5, .top_k = 2, .hidden = 37, .intermediate = 19};
+  expect_reference(odd, 2, shuffled(odd, 7, 1), {6, 11}, WeightLayout::nz);
+  expect_reference(small, 4, shuffled(small, 15, 2), {3, 5, 4, 7}, WeightLayout::nz);
 }
 
 // sgl-project/sglang test_lplb_distributed: a rank without tokens skipped its part and the others hung.

@@ -52,12 +52,15 @@ inline Reals reference_of(const ModelConfig& config, Reals states) {
 /// Ranks as threads of this process.
 class RankThreads {
  public:
-  RankThreads(const ModelConfig& config, std::int32_t ranks, std::int32_t slots)
+  RankThreads(const ModelConfig& config, std::int32_t ranks, std::int32_t slots,
+              WeightLayout layout = WeightLayout::dense)
       : config_(config),
         topology_(*Topology::make_uniform(ranks, 1, slots)),
         channels_(*make_inproc_transports(ranks)),
         weights_(config) {
-    for (const Rank rank : ids<Rank>(ranks)) memories_.emplace_back(config, topology_.slots_of(rank));
+    for (const Rank rank : ids<Rank>(ranks)) {
+      memories_.emplace_back(config, topology_.slots_of(rank), layout);
+    }
     recorders_.resize(memories_.size());
   }
 
@@ -79,12 +82,14 @@ class RankThreads {
 
   /// Makes a rank's executor; call it on the rank's thread.
   [[nodiscard]] std::unique_ptr<RankExecutor> make(Rank rank, std::size_t max_tokens,
-                                                   Clock::duration deadline = std::chrono::seconds(60)) {
+                                                   Clock::duration deadline = std::chrono::seconds(60),
+                                                   std::function<Status()> while_waiting = {}) {
     use_one_gemm_thread();
     auto& recorder = recorders_[rank.index()];
-    return std::move(*RankExecutor::make(
-        {config_, max_tokens, deadline, {}},
-        {channel(rank), topology_, weights_, memory(rank), recorder ? &*recorder : nullptr, clock_}));
+    return std::move(
+        *RankExecutor::make({config_, max_tokens, deadline, {}},
+                            {channel(rank), topology_, weights_, memory(rank),
+                             recorder ? &*recorder : nullptr, clock_, std::move(while_waiting)}));
   }
   [[nodiscard]] const RoutingTable& table(Rank rank) const { return tables_[rank.index()]; }
 

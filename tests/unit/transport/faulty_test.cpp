@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "support/virtual_clock.hpp"
+#include "verify/virtual_clock.hpp"
 
 #include <trimtab/transport/faulty.hpp>
 #include <trimtab/transport/inproc.hpp>
@@ -8,6 +8,8 @@
 
 namespace trimtab::test {
 namespace {
+
+using verify::VirtualClock;
 
 using Bytes = std::vector<std::byte>;
 
@@ -68,6 +70,26 @@ TEST_F(Faulty, CorruptedSendArrivesWithOneByteInvertedAndLeavesTheSendersMemory)
   EXPECT_EQ(one_, Bytes(8, std::byte{1}));
 }
 
+TEST_F(Faulty, TellsWhichFaultsHaveStruck) {
+  script({{.match = {}, .action = FaultAction::drop, .occurrence = 1},
+          {.match = {}, .action = FaultAction::corrupt}});
+  EXPECT_FALSE(script_->has_struck(0));
+  EXPECT_FALSE(script_->has_struck(1));
+  send(one_);
+  EXPECT_FALSE(script_->has_struck(0));
+  EXPECT_TRUE(script_->has_struck(1));
+  send(one_);
+  EXPECT_TRUE(script_->has_struck(0));
+}
+
+TEST_F(Faulty, MeansEveryTagButOne) {
+  script({{.match = {.other_than = Tag{1}}, .action = FaultAction::drop}});
+  send(one_, Tag{1});
+  send(one_, Tag{2});
+  EXPECT_EQ(arrived(Tag{1}), one_);
+  EXPECT_EQ(arrived(Tag{2}), Bytes());
+}
+
 TEST_F(Faulty, DuplicatedSendArrivesTwice) {
   script({{.match = {}, .action = FaultAction::duplicate}});
   const Ticket ticket = send(one_);
@@ -123,6 +145,35 @@ TEST_F(Faulty, DelayedSendGoesWhenItsTimeIsOver) {
   EXPECT_EQ(*faulty_->poll(held, at_once), Progress::pending);
   EXPECT_EQ(arrived(), one_);
   EXPECT_EQ(*faulty_->poll(held, at_once), Progress::done);
+}
+
+TEST_F(Faulty, DelaysThatEndTogetherKeepTheOrderOfPosting) {
+  Fault fault;
+  fault.action = FaultAction::delay;
+  fault.until = clock_.now() + std::chrono::milliseconds(5);
+  Fault next = fault;
+  next.occurrence = 1;
+  script({fault, next});
+  const Ticket first = send(one_);
+  clock_.advance(std::chrono::milliseconds(5));
+  const Ticket second = send(two_);  // Its time has come already, but the first is still here.
+  EXPECT_EQ(arrived(), Bytes());
+  EXPECT_EQ(*faulty_->poll(second, at_once), Progress::pending);
+  EXPECT_EQ(arrived(), one_);
+  EXPECT_EQ(arrived(), two_);
+  EXPECT_EQ(*faulty_->poll(first, at_once), Progress::done);
+}
+
+TEST_F(Faulty, AFaultThatIsAddedCountsFromThenOn) {
+  script({});
+  send(one_);
+  EXPECT_EQ(arrived(), one_);
+  script_->add({.match = {}, .action = FaultAction::drop, .occurrence = 1});
+  send(one_);
+  EXPECT_EQ(arrived(), one_);
+  send(two_);
+  EXPECT_EQ(arrived(), Bytes());
+  EXPECT_EQ(script_->num_struck(), 1U);
 }
 
 TEST_F(Faulty, ReorderedSendArrivesBehindTheNextOfItsStream) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "support/virtual_clock.hpp"
+#include "verify/virtual_clock.hpp"
 
 #include <trimtab/transport/inproc.hpp>
 #include <trimtab/transport/throttled.hpp>
@@ -10,6 +10,8 @@
 
 namespace trimtab::test {
 namespace {
+
+using verify::VirtualClock;
 
 using Bytes = std::vector<std::byte>;
 using std::chrono::milliseconds;

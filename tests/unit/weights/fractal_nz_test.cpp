@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <trimtab/weights/fractal_nz.hpp>
 
-#include "support/nz_transcription.hpp"
+#include "verify/nz_transcription.hpp"
 
 #include <gtest/gtest.h>
 
@@ -9,6 +9,8 @@
 
 namespace trimtab::test {
 namespace {
+
+using verify::NzTranscription;
 
 std::vector<std::byte> counted(std::size_t size) {
   std::vector<std::byte> bytes(size);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/cluster.hpp"
-#include "support/layout_weights.hpp"
+#include "verify/expert_values.hpp"
+#include "verify/layout_weights.hpp"
 
 #include <gtest/gtest.h>
 
@@ -10,6 +11,12 @@
 
 namespace trimtab::test {
 namespace {
+
+using verify::all_arrangements;
+using verify::Arrangement;
+using verify::expert_byte;
+using verify::LayoutWeights;
+using verify::PoisoningStorage;
 
 constexpr std::int32_t num_layers = 4;
 constexpr IdRange<SlotId> rank_slots{SlotId{4}, SlotId{8}};

@@ -3,7 +3,7 @@
 
 #include <trimtab/core/clock.hpp>
 
-namespace trimtab::test {
+namespace trimtab::verify {
 
 /// Time that passes only when a test says so: deadlines are played, not waited for. One thread.
 class VirtualClock final : public Clock {
@@ -15,4 +15,4 @@ class VirtualClock final : public Clock {
   time_point now_{};
 };
 
-}  // namespace trimtab::test
+}  // namespace trimtab::verify

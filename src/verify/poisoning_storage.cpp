@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "support/poisoning_storage.hpp"
+#include "verify/poisoning_storage.hpp"
 
 #include <algorithm>
 
-namespace trimtab::test {
+namespace trimtab::verify {
 
 PoisoningStorage::PoisoningStorage(std::span<std::byte> storage, Matrix matrix)
     : storage_(storage), transcription_{matrix} {
@@ -41,4 +41,4 @@ void PoisoningStorage::write(std::span<const std::byte> nd) noexcept {
   accept();
 }
 
-}  // namespace trimtab::test
+}  // namespace trimtab::verify

@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-namespace trimtab::test {
+namespace trimtab::verify {
 
 /// One matrix, counted in elements.
 struct Matrix {
@@ -65,4 +65,4 @@ struct NzTranscription {
   }
 };
 
-}  // namespace trimtab::test
+}  // namespace trimtab::verify

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "support/nz_transcription.hpp"
+#include "verify/nz_transcription.hpp"
 
 #include <trimtab/weights/whole_storage.hpp>
 
@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-namespace trimtab::test {
+namespace trimtab::verify {
 
 /// NZ storage with the manners of a device: whole, or not at all. A slot that was written behind its back, as
 /// through a view of that slot, wrecks all other slots as soon as anyone looks
@@ -49,4 +49,4 @@ class PoisoningStorage final : public WholeStorage {
   bool loses_writes_ = false;
 };
 
-}  // namespace trimtab::test
+}  // namespace trimtab::verify

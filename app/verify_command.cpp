@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "app/commands.hpp"
+#include "app/console.hpp"
+#include "app/outputs.hpp"
+#include "app/tbb_executor.hpp"
+#include "app/verify_report.hpp"
+#include "verify/trial.hpp"
+
+#include <trimtab/core/clock.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+
+namespace trimtab {
+namespace {
+
+struct VerifyOptions {
+  verify::CampaignOptions campaign{.cases = {}, .num_cases = 1000};
+  std::string transport = "inproc";
+  std::string faults = "all";
+  std::string layout;
+  std::int64_t deadline_ms = 1000;
+  int jobs = 0;  ///< 0: as many as cores.
+  bool mutants = false;
+  bool explain = false;
+  std::string json;
+};
+
+Status settle_options(VerifyOptions& options) {
+  verify::CaseOptions& cases = options.campaign.cases;
+  Result<verify::FaultKinds> faults = verify::fault_kinds_named(options.faults);
+  if (!faults) usage_error("--faults", faults.error().message);
+  cases.faults = std::move(*faults);
+  if (!options.layout.empty()) cases.layout = verify::layout_family_named(options.layout);
+  cases.deadline = std::chrono::milliseconds(options.deadline_ms);
+  if (cases.nodes && cases.ranks && *cases.nodes > *cases.ranks) {
+    usage_error("--nodes", fmt::format("{} nodes for {} ranks", *cases.nodes, *cases.ranks));
+  }
+  return {};
+}
+
+Outcome report(const VerifyOptions& options, const VerifyResult& result) {
+  Outputs outputs;
+  if (Status added = outputs.add(options.json, verify_document(result)); !added)
+    return failure(std::move(added));
+  if (Status written = outputs.commit(); !written) return failure(std::move(written));
+  (options.json == "-" ? print_talk : print_data)(verify_text(result));
+  return result.is_sound() ? ExitStatus::ok : ExitStatus::check_failed;
+}
+
+Outcome run_inproc(const VerifyOptions& options) {
+  const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  TbbExecutor executor(options.jobs == 0 ? cores : options.jobs);
+  if (Status checked = check_options(options.campaign, executor); !checked)
+    return failure(std::move(checked));
+  const SteadyClock clock;
+  const Clock::time_point begun = clock.now();
+  VerifyResult result{
+      .transport = options.transport, .options = options.campaign, .campaign = {}, .mutants = {}};
+  Result<verify::CampaignReport> campaign = run_campaign(options.campaign, executor);
+  if (!campaign) return failure(std::move(campaign));
+  result.campaign = std::move(*campaign);
+  if (options.mutants) {
+    Result<std::vector<verify::MutantReport>> mutants = run_mutants(options.campaign, executor);
+    if (!mutants) return failure(std::move(mutants));
+    result.mutants = std::move(*mutants);
+  }
+  result.seconds = std::chrono::duration<double>(clock.now() - begun).count();
+  return report(options, result);
+}
+
+Outcome explain_case(const VerifyOptions& options) {
+  Result<verify::Case> drawn = verify::draw_case(options.campaign.seed, options.campaign.cases);
+  if (!drawn) return failure(std::move(drawn));
+  print_data(describe(*drawn));
+  const verify::Story story = [](const std::string& line) {
+    print_data(line.ends_with('\n') ? line : line + '\n');
+  };
+  Result<verify::TrialReport> played = verify::run_trial(*drawn, std::nullopt, story);
+  if (!played) return failure(std::move(played));
+  return played->violation ? ExitStatus::check_failed : ExitStatus::ok;
+}
+
+Outcome run_verify(VerifyOptions& options) {
+  if (Status settled = settle_options(options); !settled) return failure(std::move(settled));
+  return options.explain ? explain_case(options) : run_inproc(options);
+}
+
+void add_case_options(CLI::App& verb, VerifyOptions& options) {
+  verify::CaseOptions& cases = options.campaign.cases;
+  verb.add_option("--ranks", cases.ranks, "Ranks of every case (default: 2 to 8)")
+      ->check(in_range(1, 4096))
+      ->type_name("N");
+  verb.add_option("--nodes", cases.nodes, "Nodes that the ranks lie on (default: 1 to 3)")
+      ->check(in_range(1, 4096))
+      ->type_name("N");
+  verb.add_option("--layout", options.layout,
+                  "dense, strided (padded slots or rows) or nz (default: any, also mixed)")
+      ->check(CLI::IsMember({"dense", "strided", "nz"}))
+      ->option_text("NAME");
+  verb.add_option("--faults", options.faults,
+                  "all, none, or some of drop,corrupt,duplicate,delay,reorder,fail,pause,jump")
+      ->type_name("LIST")
+      ->capture_default_str();
+  verb.add_option("--deadline-ms", options.deadline_ms,
+                  "For each wait of the protocol; of virtual time with inproc")
+      ->check(in_range(1, 1 << 30))
+      ->type_name("N")
+      ->capture_default_str();
+  verb.add_option("--staging-budget", cases.staging_budget_bytes,
+                  "Per rank, workspaces included (default: from one bundle to all)")
+      ->transform(CLI::AsSizeValue(true).description(""))
+      ->type_name("BYTES");
+  verb.add_option("--stall-budget", cases.stall_budget_bytes,
+                  "Most that a step exchanges with the slots of a rank, if it is not a single one (default: "
+                  "mostly none)")
+      ->transform(CLI::AsSizeValue(true).description(""))
+      ->type_name("BYTES");
+}
+
+void add_campaign_options(CLI::App& verb, VerifyOptions& options) {
+  verb.add_option("--campaign", options.campaign.num_cases, "Cases, each with one to five programs or more")
+      ->check(in_range(1, 1 << 30))
+      ->type_name("N")
+      ->capture_default_str();
+  verb.add_option("--seed", options.campaign.seed, "Of the first case; the next has the next one")
+      ->type_name("N")
+      ->capture_default_str();
+  verb.add_option("--transport", options.transport,
+                  "inproc: simulated ranks on a virtual clock; mpi: real processes")
+      ->check(CLI::IsMember({"inproc", "mpi"}))
+      ->option_text("NAME")
+      ->capture_default_str();
+  verb.add_option("--jobs", options.jobs, "Cases played at the same time (default: as many as cores)")
+      ->check(in_range(1, 1024))
+      ->type_name("N");
+  verb.add_flag("--mutants", options.mutants,
+                "Also play the cases against broken engines, until each is caught");
+  verb.add_flag("--explain", options.explain,
+                "Print the programs of the one case of --seed and what becomes of them");
+}
+
+}  // namespace
+
+CLI::App* add_verify_command(CLI::App& app, Outcome& outcome) {
+  auto options = std::make_shared<VerifyOptions>();
+  CLI::App* verb = app.add_subcommand(
+      "verify", "Move weights under faults, in random cases, and compare every byte of every slot");
+  add_campaign_options(*verb, *options);
+  add_case_options(*verb, *options);
+  verb->add_option("--json", options->json, "Write the document trimtab.verify/1; - is standard output")
+      ->type_name("FILE|-");
+  verb->callback([options, &outcome] { outcome = run_verify(*options); });
+  return verb;
+}
+
+}  // namespace trimtab

@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "migrate/step_engine.hpp"
+
+#include <trimtab/core/checksum.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace trimtab {
+namespace {
+
+std::vector<Rank> live_ranks(const Topology& topology) {
+  std::vector<Rank> ranks;
+  for (Rank rank : ids<Rank>(topology.num_ranks())) {
+    if (topology.is_alive(rank)) ranks.push_back(rank);
+  }
+  return ranks;
+}
+
+std::uint64_t combine(std::uint64_t a, std::uint64_t b) {
+  const std::uint64_t both[]{a, b};
+  return checksum_of(std::as_bytes(std::span(both)));
+}
+
+}  // namespace
+
+/// Adds its own lifetime to the busy time, if a program runs at either end of it.
+class StepEngine::BusyTime {
+ public:
+  explicit BusyTime(StepEngine& engine)
+      : engine_(engine), begun_(engine.clock_.now()), was_idle_(engine.is_idle()) {}
+  ~BusyTime() {
+    if (!was_idle_ || !engine_.is_idle()) engine_.counters_.busy += engine_.clock_.now() - begun_;
+  }
+  BusyTime(const BusyTime&) = delete;
+  BusyTime& operator=(const BusyTime&) = delete;
+
+ private:
+  StepEngine& engine_;
+  Clock::time_point begun_;
+  bool was_idle_;
+};
+
+StepEngine::StepEngine(const EngineOptions& options, std::unique_ptr<Transport> channel, ExpertStore& store,
+                       TablePublisher& publisher, Topology topology, Placement placement, const Clock& clock)
+    : options_(options),
+      clock_(clock),
+      store_(store),
+      publisher_(publisher),
+      topology_(std::move(topology)),
+      channel_(std::move(channel)),
+      control_(*channel_, live_ranks(topology_)),
+      coordinator_(control_, clock, options.deadline),
+      builder_(store, topology_, options.staging_budget_bytes),
+      history_(publisher.identity().epoch, std::move(placement)),
+      since_(clock.now()),
+      runs_(options.staging_budget_bytes) {}
+
+/// Posted receives point into staging and mailboxes: end them before either goes.
+StepEngine::~StepEngine() {
+  channel_->close();
+  channel_->join();
+}
+
+Status StepEngine::begin(Program program, std::shared_ptr<const TableCompiler> tables) {
+  if (Status fit = check_program(program); !fit) return fit;
+  goal_.reset();
+  stall_budget_bytes_ = Message::no_budget;
+  take(std::move(program), std::move(tables));
+  step_index_ = 0;
+  begin_step(StepEvent::begin);
+  return {};
+}
+
+Result<bool> StepEngine::begin_toward(MigrationGoal goal) {
+  if (Status ready = check_ready(); !ready) return failure(std::move(ready));
+  if (goal.stall_budget && !builder_.copy_rate().bytes_per_s()) estimate_copy_rate();
+  const Result<std::optional<std::size_t>> stall_bytes = builder_.stall_bytes(goal);
+  if (!stall_bytes) return tl::unexpected(stall_bytes.error());
+  Result<Program> program = builder_.build(goal, epoch(), placement(), *stall_bytes);
+  if (!program) return failure(std::move(program));
+  if (program->steps.empty()) return false;
+  if (Status begun = begin(std::move(*program), goal.tables); !begun) return failure(std::move(begun));
+  goal_ = std::move(goal);
+  stall_budget_bytes_ = stall_bytes->value_or(Message::no_budget);
+  return true;
+}
+
+/// In staging, which nobody uses yet.
+void StepEngine::estimate_copy_rate() {
+  constexpr std::size_t most = std::size_t{8} << 20;
+  runs_.use_idle(most, [&](auto memory) { builder_.copy_rate().measure(memory, clock_); });
+}
+
+void StepEngine::take(Program program, std::shared_ptr<const TableCompiler> tables) {
+  program_ = std::move(program);
+  tables_ = std::move(tables);
+  program_->hash = combine(program_->hash, store_.bundle_hash());
+  if (tables_) program_->hash = combine(program_->hash, tables_->fingerprint());
+}
+
+Status StepEngine::check_ready() const {
+  if (state_ == StepState::in_doubt)
+    return failure(Errc::closed, "the engine is in doubt: restart this rank");
+  if (!is_idle())
+    return failure(Errc::invalid_argument, fmt::format("a program is running ({})", to_string(state_)));
+  return {};
+}
+
+Status StepEngine::check_program(const Program& program) const {
+  if (Status ready = check_ready(); !ready) return ready;
+  if (program.steps.empty()) return failure(Errc::invalid_argument, "the program has no step");
+  if (program.epoch != epoch()) {
+    return failure(Errc::version_mismatch,
+                   fmt::format("the program starts from epoch {}, epoch {} is in service",
+                               program.epoch.value(), epoch().value()));
+  }
+  if (program.staging_bytes > options_.staging_budget_bytes) {
+    return failure(Errc::invalid_argument, fmt::format("the program needs {} bytes of staging > budget {}",
+                                                       program.staging_bytes, options_.staging_budget_bytes));
+  }
+  return {};
+}
+
+void StepEngine::begin_step(StepEvent event) {
+  has_voted_yes_ = false;
+  cause_.reset();
+  enter(StepState::proposed, event);
+}
+
+Result<Admission> StepEngine::advance(Forward next, Clock::duration budget) {
+  const Clock::time_point begun = clock_.now();
+  first_unbegun_ = std::max(first_unbegun_, next);
+  if (Status progressed = progress(budget); !progressed) return failure(std::move(progressed));
+  if (state_ == StepState::draining && is_drained(next)) {
+    const BusyTime busy(*this);
+    if (Status committed = commit(); !committed) return failure(std::move(committed));
+  }
+  if (admit(next) == Admission::hold) {
+    if (!stalled_since_) stalled_since_ = begun;
+    return Admission::hold;
+  }
+  if (stalled_since_) counters_.stall += clock_.now() - *std::exchange(stalled_since_, std::nullopt);
+  first_unbegun_ = next.next();
+  return Admission::go;
+}
+
+bool StepEngine::is_drained(Forward next) const { return next >= commit_forward_ && publisher_.is_idle(); }
+
+Status StepEngine::progress(Clock::duration budget) {
+  if (state_ == StepState::in_doubt)
+    return failure(Errc::closed, "the engine is in doubt: restart this rank");
+  const BusyTime busy(*this);
+  runs_.release_quiet();
+  const Clock::time_point until = clock_.now() + budget;
+  for (bool worked = true; worked;) {
+    Result<bool> pumped = pump(until);
+    if (!pumped) return fail_in_doubt(std::move(pumped).error());
+    worked = *pumped && clock_.now() < until;
+  }
+  return check_deadline();
+}
+
+/// The coordinator waits one deadline in each phase, a member twice as long: it waits for the coordinator's
+/// wait.
+Status StepEngine::check_deadline() {
+  if (control_.is_coordinator()) {
+    if (Status checked = coordinator_.check_deadline(); !checked) {
+      const bool is_late = checked.error().code == Errc::timeout;
+      return fail_in_doubt(std::move(checked).error(), is_late ? StepEvent::deadline : StepEvent::failed);
+    }
+  }
+  if (is_idle() || clock_.now() < until_) return {};
+  const bool may_abort = state_ == StepState::proposed || state_ == StepState::staging ||
+                         (state_ == StepState::staged && !has_voted_yes_);
+  Error late = step_error(Errc::timeout,
+                          fmt::format("no progress in state {} before its deadline", to_string(state_)));
+  if (!may_abort) return fail_in_doubt(std::move(late), StepEvent::deadline);
+  roll_back(std::move(late), StepEvent::deadline);
+  return {};
+}
+
+Admission StepEngine::admit(Forward next) {
+  if (owes_decision() && next >= hold_) return Admission::hold;
+  if (state_ == StepState::draining && next >= commit_forward_) return Admission::hold;
+  return Admission::go;
+}
+
+void StepEngine::enter(StepState state, StepEvent event) {
+  const StepState before = std::exchange(state_, state);
+  since_ = clock_.now();
+  until_ = since_ + 2 * options_.deadline;
+  if (observer_ != nullptr) observer_->on_transition(before, event, state);
+}
+
+void StepEngine::roll_back(Error why, StepEvent event) {
+  last_failure_ = cause_ ? std::move(*cause_) : std::move(why);
+  ++counters_.steps_rolled_back;
+  runs_.drop();
+  proposal_.reset();
+  program_.reset();
+  enter(StepState::idle, event);
+}
+
+Status StepEngine::fail_in_doubt(Error why, StepEvent event) {
+  last_failure_ = why;
+  enter(StepState::in_doubt, event);
+  return tl::unexpected<Error>(std::move(why));
+}
+
+Error StepEngine::step_error(Errc code, std::string_view what) const {
+  return Error{code,
+               fmt::format("rank {}: step {} of the program from epoch {}: {} ({})", channel_->rank().value(),
+                           step_index_, program_->epoch.value(), what, to_string(code))};
+}
+
+EngineHealth StepEngine::health() const {
+  EngineHealth health;
+  health.state = state_;
+  health.state_age = clock_.now() - since_;
+  health.epoch = epoch();
+  health.last_commit = last_commit_;
+  health.failures = counters_.steps_rolled_back + (state_ == StepState::in_doubt ? 1 : 0);
+  health.last_failure = last_failure_;
+  health.staging_budget_bytes = options_.staging_budget_bytes;
+  health.staging_used_bytes = runs_.arena().used_bytes();
+  health.workspace_bytes = store_.workspace_bytes();
+  health.transport_buffer_bytes = channel_->capabilities().buffer_bytes;
+  return health;
+}
+
+}  // namespace trimtab
