@@ -3,7 +3,8 @@
 #include "migrate/stage_run.hpp"
 #include "migrate/staging.hpp"
 #include "support/placements.hpp"
-#include "support/virtual_clock.hpp"
+#include "unit/migrate/largest_allocation.hpp"
+#include "verify/virtual_clock.hpp"
 
 #include <trimtab/transport/decorator.hpp>
 #include <trimtab/transport/inproc.hpp>
@@ -19,6 +20,8 @@
 
 namespace trimtab::test {
 namespace {
+
+using verify::VirtualClock;
 
 std::vector<TensorSpec> tensors_of(std::initializer_list<std::size_t> sizes) {
   std::vector<TensorSpec> tensors;
@@ -197,6 +200,17 @@ TEST(Staging, LeavesTheSlotsAndEndsWithTheRightBundles) {
   const std::size_t expert_in[]{5, 2, 1, 5, 0, 5, 6, 7};
   for (std::int32_t slot = 0; slot < 8; ++slot)
     EXPECT_EQ(staging.bundle(slot), before[expert_in[slot]]) << slot;
+}
+
+TEST(Staging, KeepsPayloadsNowhereButInItsStaging) {
+  Staging staging(2, 8, 8, every_kind_but_relays);
+  static_cast<void>(take_largest_allocation());
+  for (std::size_t call = 0; !staging.is_complete(); ++call) {
+    staging.progress(call % 2);
+    ASSERT_LT(call, 1000U);
+  }
+  for (std::size_t rank = 0; rank < 2; ++rank) staging.run(rank).exchange();
+  EXPECT_LT(take_largest_allocation(), piece_bytes / 32);
 }
 
 /// Rank 0 has something for each other rank, in three rounds; what it receives in the first does not come.
