@@ -3,6 +3,7 @@
 // vllm-project/vllm#32881, #37601: buffers were overwritten under their readers.
 #include "support/cluster.hpp"
 #include "support/placements.hpp"
+#include "verify/expert_values.hpp"
 
 #include <trimtab/migrate/background_progress.hpp>
 #include <trimtab/transport/inproc.hpp>
@@ -78,7 +79,7 @@ class BatchWorker {
       for (std::size_t t = 0; t < store_.tensors(layer).size(); ++t) {
         const auto bytes = store_.tensor_payload(layer, t, slot);
         for (std::size_t i = 0; i < bytes.size(); ++i) {
-          if (bytes[i] != expert_byte(layer, expert, t, i)) num_wrong_.fetch_add(1);
+          if (bytes[i] != verify::expert_byte(layer, expert, t, i)) num_wrong_.fetch_add(1);
         }
       }
       num_read_.fetch_add(1);

@@ -38,8 +38,12 @@ class StubbornSends final : public TransportDecorator {
   std::set<Ticket> sends_;
 };
 
-/// Rank 0 gets nothing that it can use, while rank 1 goes on sending to it.
-Cluster make_cluster(const Topology& topology, const Placement& before, Fault fault) {
+/// Rank 1 cannot take the first bundle in and says no, when rank 0 has sent already.
+Cluster make_cluster(const Topology& topology, const Placement& before) {
+  Fault fault;
+  fault.action = FaultAction::fail;
+  fault.match.side = Side::receive;
+  fault.match.tag = Tag{2};  // Of the first attempt.
   EngineOptions options;
   options.staging_budget_bytes = 5 * 192;
   options.deadline = std::chrono::seconds(5);
@@ -61,10 +65,7 @@ TEST(LateMessages, SendsOfARolledBackStepEndWhereTheyCannotBeCancelled) {
   const Topology topology = uniform(2, 1, 10);
   const Placement before = one_layer(10, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9});
   const Placement after = one_layer(10, {5, 6, 7, 8, 9, 0, 1, 2, 3, 4});
-  Fault fault;
-  fault.action = FaultAction::corrupt;
-  fault.match.size_bytes = 8;  // A checksum: of the first bundle.
-  Cluster cluster = make_cluster(topology, before, fault);
+  Cluster cluster = make_cluster(topology, before);
   cluster.begin(after);
   ASSERT_TRUE(cluster.run_until_idle());
   ASSERT_EQ(cluster.engine(0).counters().steps_rolled_back, 1U);

@@ -3,7 +3,7 @@
 #include "migrate/stage_run.hpp"
 #include "migrate/staging.hpp"
 #include "support/placements.hpp"
-#include "support/virtual_clock.hpp"
+#include "verify/virtual_clock.hpp"
 
 #include <trimtab/transport/decorator.hpp>
 #include <trimtab/transport/inproc.hpp>
@@ -136,7 +136,7 @@ class Staging {
 
  private:
   Topology topology_;
-  VirtualClock clock_;
+  verify::VirtualClock clock_;
   Step step_;
   std::vector<std::unique_ptr<StagingRank>> ranks_;
   std::vector<std::unique_ptr<StageRun>> runs_;
