@@ -157,6 +157,7 @@ class Run(ProgramTest):
 @unittest.skipUnless(MPIEXEC, "built without MPI")
 class RunUnderMpi(Run):
     RANKS = 2
+
     def command(self, *arguments):
         arguments = [str(argument) for argument in arguments]
         ranks = self.RANKS
