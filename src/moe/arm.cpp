@@ -29,6 +29,12 @@ constexpr RecordContext context{ModelRole::target, Phase::prefill};
 /// Room in the engine's forward numbers between two blocks, so that a block can end with empty forwards.
 constexpr std::uint64_t block_stride = std::uint64_t{1} << 32;
 
+std::vector<std::size_t> bundle_bytes_of(const ExpertStore& store) {
+  std::vector<std::size_t> bytes;
+  for (LayerId layer : ids<LayerId>(store.num_layers())) bytes.push_back(store.bundle_bytes(layer));
+  return bytes;
+}
+
 /// What only the on arm has.
 class Balancing {
  public:
@@ -51,7 +57,7 @@ class Balancing {
             const Clock& clock)
       : clock_(clock),
         recorder_(placement.num_layers(), placement.num_slots(), options.model.top_k),
-        faults_(options.faults, options.topology, rank),
+        faults_(options.faults, options.topology, rank, bundle_bytes_of(store)),
         watch_(store, faults_) {}
 
   const Clock& clock_;
@@ -71,8 +77,7 @@ std::size_t whole_budget(const Topology& topology, const ExpertStore& store) {
   for (Rank rank : ids<Rank>(topology.num_ranks()))
     most_slots = std::max(most_slots, topology.slots_of(rank).size());
   std::size_t budget = 0;
-  for (LayerId layer : ids<LayerId>(store.num_layers()))
-    budget += most_slots * (store.bundle_bytes(layer) + rounding);
+  for (std::size_t bytes : bundle_bytes_of(store)) budget += most_slots * (bytes + rounding);
   return budget;
 }
 

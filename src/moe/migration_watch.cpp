@@ -8,7 +8,7 @@ namespace trimtab::moe {
 
 void MigrationWatch::on_begin(const Step& step) {
   has_said_no_ = false;
-  faults_.on_begin(step, store_);
+  faults_.on_begin(step);
 }
 
 void MigrationWatch::on_transition(StepState /*before*/, StepEvent event, StepState after) {

@@ -17,8 +17,7 @@ namespace trimtab::moe {
 class MigrationWatch final : public EngineObserver {
  public:
   /// Borrows both.
-  MigrationWatch(const ExpertStore& store, TransferFaults& faults)
-      : store_(store), audit_(store), faults_(faults) {}
+  MigrationWatch(const ExpertStore& store, TransferFaults& faults) : audit_(store), faults_(faults) {}
 
   [[nodiscard]] SlotAudit& audit() noexcept { return audit_; }
   [[nodiscard]] const std::vector<Rollback>& rollbacks() const noexcept { return rollbacks_; }
@@ -34,7 +33,6 @@ class MigrationWatch final : public EngineObserver {
   void on_transition(StepState before, StepEvent event, StepState after) override;
 
  private:
-  const ExpertStore& store_;
   SlotAudit audit_;
   TransferFaults& faults_;
   std::vector<Rollback> rollbacks_;

@@ -35,7 +35,7 @@ void corrupt_largest(std::span<const Leg> legs, FaultScript& script) {
 }  // namespace
 
 /// Sits above the faulty end, which does the damage, and tells it which posting is meant. The engine posts
-/// nothing but pieces of transfers and control messages, which have a tag of their own.
+/// nothing else but control messages, which have a tag of their own.
 class TransferFaults::Channel final : public TransportDecorator {
  public:
   Channel(TransferFaults& faults, std::unique_ptr<Transport> inner, std::shared_ptr<FaultScript> script,
@@ -43,9 +43,9 @@ class TransferFaults::Channel final : public TransportDecorator {
       : TransportDecorator(std::move(inner)), faults_(faults), script_(std::move(script)), clock_(clock) {}
 
   Result<Ticket> post(std::span<const Leg> legs) override {
-    const bool is_piece =
+    const bool is_payload =
         !legs.empty() && legs.front().side == Side::send && legs.front().tag != ControlChannel::tag;
-    if (is_piece) faults_.on_piece(legs, clock_.now(), *script_);
+    if (is_payload) faults_.on_piece(legs, clock_.now(), *script_);
     return inner().post(legs);
   }
 
@@ -55,11 +55,13 @@ class TransferFaults::Channel final : public TransportDecorator {
   const Clock& clock_;
 };
 
-TransferFaults::TransferFaults(std::vector<TransferFault> faults, Topology topology, Rank self)
+TransferFaults::TransferFaults(std::vector<TransferFault> faults, Topology topology, Rank self,
+                               std::vector<std::size_t> bundle_bytes)
     : faults_(std::move(faults)),
       struck_(faults_.size(), false),
       topology_(std::move(topology)),
-      self_(self) {}
+      self_(self),
+      bundle_bytes_(std::move(bundle_bytes)) {}
 
 std::unique_ptr<Transport> TransferFaults::wrap(std::unique_ptr<Transport> channel, const Clock& clock) {
   if (faults_.empty()) return channel;
@@ -68,46 +70,45 @@ std::unique_ptr<Transport> TransferFaults::wrap(std::unique_ptr<Transport> chann
   return std::make_unique<Channel>(*this, std::move(faulty), std::move(script), clock);
 }
 
-/// In the order in which the engine sends: round by round, relays last.
-void TransferFaults::on_begin(const Step& step, const ExpertStore& store) {
-  to_send_.clear();
+/// The engine sends one bundle after the other, by rounds, relays last; a bundle with its checksum in one
+/// posting or in several.
+void TransferFaults::on_begin(const Step& step) {
+  outgoing_.clear();
+  num_posted_ = 0;
   blocked_.reset();
   for (const Move& move : step.moves) {
     if (!is_remote(move.kind)) continue;
     const std::uint64_t number = num_started_++;
     if (topology_.rank_of(move.source) != self_) continue;
-    const std::size_t bytes = store.bundle_bytes(move.layer) + sizeof(std::uint64_t);  // And its checksum.
-    to_send_.push_back({number, move, bytes, false});
+    const std::size_t bytes = bundle_bytes_[move.layer.index()] + sizeof(std::uint64_t);
+    outgoing_.push_back({.move = move, .fault = find(number), .bytes_left = bytes});
   }
-  std::ranges::stable_sort(to_send_, {}, [](const Sending& sending) {
-    return std::pair(sending.move.kind == MoveKind::relay, sending.move.round);
+  std::ranges::stable_sort(outgoing_, {}, [](const Outgoing& transfer) {
+    return std::pair(transfer.move.kind == MoveKind::relay, transfer.move.round);
   });
 }
 
-/// A transfer is posted piece by piece; to one peer, one transfer after the other.
 void TransferFaults::on_piece(std::span<const Leg> legs, Clock::time_point now, FaultScript& script) {
-  const Rank peer = legs.front().peer;
-  const auto sending = std::ranges::find_if(
-      to_send_, [&](const Sending& s) { return topology_.rank_of(s.move.destination) == peer; });
-  if (sending == to_send_.end()) return;
-  const std::optional<std::size_t> fault = find(sending->number);
-  const bool is_first = !std::exchange(sending->has_begun, true);
-  for (const Leg& leg : legs) sending->bytes_left -= std::min(sending->bytes_left, leg.memory.size());
-  if (sending->bytes_left == 0) to_send_.erase(sending);
-  if (fault) {
-    struck_[*fault] = true;
-    strike(faults_[*fault], is_first, legs, now, script);
-  }
-  // What is sent behind a delayed piece must not overtake it, even when the time has just come: messages
+  if (num_posted_ == outgoing_.size()) return;
+  Outgoing& transfer = outgoing_[num_posted_];
+  if (transfer.fault) strike(transfer, legs, now, script);
+  // What is sent behind a delayed transfer must not overtake it, even when the time has just come: messages
   // would meet wrong receives.
-  if (blocked_ && blocked_->peer == peer) delay_all(legs, blocked_->until, script);
+  if (blocked_ && blocked_->peer == legs.front().peer) delay_all(legs, blocked_->until, script);
+  transfer.is_begun = true;
+  for (const Leg& leg : legs) transfer.bytes_left -= std::min(transfer.bytes_left, leg.memory.size());
+  if (transfer.bytes_left == 0) ++num_posted_;
 }
 
-void TransferFaults::strike(const TransferFault& fault, bool is_first, std::span<const Leg> legs,
-                            Clock::time_point now, FaultScript& script) {
-  if (fault.action == FaultAction::drop) add_to_all(legs, Fault{}, script);
-  if (fault.action == FaultAction::corrupt && is_first) corrupt_largest(legs, script);
-  if (fault.action == FaultAction::delay && is_first) blocked_ = Blocked{legs.front().peer, now + fault.hold};
+/// All pieces are lost, the first one is damaged, or all wait from the first on.
+void TransferFaults::strike(const Outgoing& transfer, std::span<const Leg> legs, Clock::time_point now,
+                            FaultScript& script) {
+  const TransferFault& fault = faults_[*transfer.fault];
+  struck_[*transfer.fault] = true;
+  if (fault.action == FaultAction::drop) return add_to_all(legs, Fault{}, script);
+  if (transfer.is_begun) return;
+  if (fault.action == FaultAction::corrupt) return corrupt_largest(legs, script);
+  blocked_ = Blocked{legs.front().peer, now + fault.hold};
 }
 
 std::optional<std::size_t> TransferFaults::find(std::uint64_t number) const noexcept {

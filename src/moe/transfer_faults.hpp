@@ -7,7 +7,6 @@
 #include <trimtab/migrate/program.hpp>
 #include <trimtab/transport/faulty.hpp>
 #include <trimtab/transport/transport.hpp>
-#include <trimtab/weights/expert_store.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -30,35 +29,37 @@ struct TransferFault {
 /// spoilt by the rank that sends it. One thread.
 class TransferFaults {
  public:
-  TransferFaults(std::vector<TransferFault> faults, Topology topology, Rank self);
+  /// @param bundle_bytes  by layer, as registered
+  TransferFaults(std::vector<TransferFault> faults, Topology topology, Rank self,
+                 std::vector<std::size_t> bundle_bytes);
 
   /// The rank's migration channel with the faults in it, or as it is when there are none. Borrows this and
   /// the clock. Call it once.
   [[nodiscard]] std::unique_ptr<Transport> wrap(std::unique_ptr<Transport> channel, const Clock& clock);
 
   /// Call with every step that the ranks have agreed on, before its bytes move.
-  void on_begin(const Step& step, const ExpertStore& store);
+  void on_begin(const Step& step);
 
   /// By fault: whether it has struck here.
   [[nodiscard]] const std::vector<bool>& struck() const noexcept { return struck_; }
 
  private:
   class Channel;
+  /// A transfer from here.
+  struct Outgoing {
+    Move move;
+    std::optional<std::size_t> fault;  ///< Of `faults_`.
+    std::size_t bytes_left = 0;        ///< To be posted still.
+    bool is_begun = false;
+  };
   /// Bundles to this rank wait until then, for the rest of the step.
   struct Blocked {
     Rank peer;
     Clock::time_point until;
   };
 
-  struct Sending {
-    std::uint64_t number;
-    Move move;
-    std::size_t bytes_left;
-    bool has_begun;
-  };
-
   void on_piece(std::span<const Leg> legs, Clock::time_point now, FaultScript& script);
-  void strike(const TransferFault& fault, bool is_first, std::span<const Leg> legs, Clock::time_point now,
+  void strike(const Outgoing& transfer, std::span<const Leg> legs, Clock::time_point now,
               FaultScript& script);
   [[nodiscard]] std::optional<std::size_t> find(std::uint64_t number) const noexcept;
 
@@ -66,8 +67,10 @@ class TransferFaults {
   std::vector<bool> struck_;
   Topology topology_;
   Rank self_;
-  std::uint64_t num_started_ = 0;  ///< Transfers of all steps so far.
-  std::vector<Sending> to_send_;   ///< Of the step, what is not wholly posted; to each peer in order.
+  std::vector<std::size_t> bundle_bytes_;
+  std::uint64_t num_started_ = 0;   ///< Transfers of all steps so far.
+  std::vector<Outgoing> outgoing_;  ///< Of the step, in the order of sending.
+  std::size_t num_posted_ = 0;      ///< Of `outgoing_`, wholly.
   std::optional<Blocked> blocked_;
 };
 

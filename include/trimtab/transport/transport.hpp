@@ -72,6 +72,7 @@ struct Capabilities {
   std::uint32_t max_tag = 0;       ///< Largest usable tag.
   std::size_t buffer_bytes =
       0;  ///< Memory the back-end itself holds for this channel, to be reported beside staging.
+  bool cancels_sends = true;  ///< A cancelled send ends by itself; else only once it is received.
 };
 
 /// Moves bytes between ranks in two-sided, tagged messages. Knows nothing of experts, plans or epochs.
