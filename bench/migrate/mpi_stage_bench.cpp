@@ -69,6 +69,7 @@ class MpiRank {
     rank_ = std::make_unique<BenchRank>(shape, topology_.slots_of(me), topology_);
     EngineOptions options;
     options.staging_budget_bytes = budget();
+    options.deadline = std::chrono::minutes(1);  // A busy machine must not end a step.
     rank_->make_engine(options, std::move(*channel), topology_, clock_);
   }
 
