@@ -244,6 +244,7 @@ EngineHealth StepEngine::health() const {
   health.last_failure = last_failure_;
   health.staging_budget_bytes = options_.staging_budget_bytes;
   health.staging_used_bytes = runs_.arena().used_bytes();
+  health.staging_peak_bytes = runs_.arena().peak_bytes();
   health.workspace_bytes = store_.workspace_bytes();
   health.transport_buffer_bytes = channel_->capabilities().buffer_bytes;
   return health;

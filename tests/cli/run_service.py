@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import subprocess
 import unittest
 
@@ -92,6 +93,21 @@ class Run(ProgramTest):
         dense, nz = (self.serve(*SMALL, "--ranks", 2, "--layout", layout) for layout in ("dense", "nz"))
         for key in ("slots_moved", "bytes_moved", "tokens_on_moved_slots"):
             self.assertEqual(dense[key], nz[key])
+
+    def test_staging_of_one_expert(self):
+        refused = self.trimtab("run", *SMALL, "--ranks", 2, "--staging-budget", 1)
+        self.assertEqual(refused.returncode, 4, refused.stderr)
+        need = re.search(r"holds no expert: one takes (\d+)$", refused.stderr.strip())
+        self.assertTrue(need, refused.stderr)
+        document = self.serve(*SMALL, "--ranks", 2, "--staging-budget", need.group(1))
+        self.check(document, "inproc", 2)
+        self.assertEqual(document["memory"]["staging_budget_bytes"], int(need.group(1)))
+        self.assertGreater(document["epochs"], document["migrations"])
+
+    def test_a_stall_budget_takes_more_steps(self):
+        document = self.serve(*SMALL, "--ranks", 2, "--stall-budget-ms", 0.001)
+        self.check(document, "inproc", 2)
+        self.assertGreater(document["epochs"], document["migrations"])
 
     def test_a_corrupted_transfer(self):
         for layout in ("dense", "nz"):
