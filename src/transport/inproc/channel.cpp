@@ -21,6 +21,10 @@ std::uint64_t key_of(Rank source, Tag tag) noexcept {
   return (static_cast<std::uint64_t>(source.value()) << 32) | tag.value();
 }
 
+/// Up to here a message is copied by whoever comes second: handing it over costs more. A large one is not: of
+/// two ranks that exchange many, one would find the other's halves waiting every time, and copy for both.
+constexpr std::size_t small_bytes = std::size_t{16} << 10;
+
 /// Measured: with blocks this small the processor fetches the next ones while watchers work on this one; with
 /// 8 KiB and more, copying and working take turns at waiting for memory.
 constexpr std::size_t watched_bytes = 2048;
@@ -38,22 +42,60 @@ void copy_message(const Leg& send, const Leg& receive) noexcept {
 
 }  // namespace
 
-PostedLeg* Mailbox::meet_or_queue(Rank source, PostedLeg& leg) {
+Mailbox::Meeting Mailbox::meet(Rank source, PostedLeg& leg) {
   const std::lock_guard lock(mutex_);
-  const auto [found, is_new] = queues_.try_emplace(key_of(source, leg.leg.tag));
-  if (is_new || found->second.oldest->leg.side == leg.leg.side) {
-    append(found->second, leg);
-    return nullptr;
+  const auto [found, is_new] = streams_.try_emplace(key_of(source, leg.leg.tag));
+  Stream& stream = found->second;
+  PostedLeg* const other = stream.waiting.oldest;
+  if (other == nullptr || other->leg.side == leg.leg.side) {
+    stream.waiting.append(leg);
+    leg.is_queued = true;
+    return Meeting::none;
   }
-  PostedLeg* const other = found->second.oldest;
-  take_out(found, *other);
-  return other;
+  stream.waiting.take_out(*other);
+  other->is_queued = false;
+  other->other = &leg;
+  leg.other = other;
+  PostedLeg& send = leg.leg.side == Side::send ? leg : *other;
+  const bool is_next = !stream.is_copying && stream.offered.oldest == nullptr;
+  if (is_next && send.leg.memory.size() <= small_bytes) {
+    stream.is_copying = true;
+    return Meeting::now;
+  }
+  stream.offered.append(send);
+  leg.is_offered.store(true);
+  other->is_offered.store(true);
+  return Meeting::offered;
+}
+
+/// While an offer stands neither half is complete, so both are there.
+PostedLeg* Mailbox::claim(Rank source, Tag tag) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto found = streams_.find(key_of(source, tag));
+  if (found == streams_.end() || found->second.is_copying) return nullptr;
+  PostedLeg* const send = found->second.offered.oldest;
+  if (send == nullptr) return nullptr;
+  found->second.offered.take_out(*send);
+  found->second.is_copying = true;
+  send->is_offered.store(false);
+  send->other->is_offered.store(false);
+  return send;
+}
+
+void Mailbox::finish(Rank source, Tag tag) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto found = streams_.find(key_of(source, tag));
+  found->second.is_copying = false;
+  forget_if_empty(found);
 }
 
 bool Mailbox::withdraw(Rank source, PostedLeg& leg) noexcept {
   const std::lock_guard lock(mutex_);
   if (!leg.is_queued) return false;
-  take_out(queues_.find(key_of(source, leg.leg.tag)), leg);
+  const auto found = streams_.find(key_of(source, leg.leg.tag));
+  found->second.waiting.take_out(leg);
+  leg.is_queued = false;
+  forget_if_empty(found);
   return true;
 }
 
@@ -62,20 +104,22 @@ bool Mailbox::holds(const PostedLeg& leg) const noexcept {
   return leg.is_queued;
 }
 
-void Mailbox::append(Queue& queue, PostedLeg& leg) noexcept {
-  leg.is_queued = true;
-  leg.previous = queue.newest;
-  (queue.newest != nullptr ? queue.newest->next : queue.oldest) = &leg;
-  queue.newest = &leg;
+void Mailbox::Queue::append(PostedLeg& leg) noexcept {
+  leg.previous = newest;
+  (newest != nullptr ? newest->next : oldest) = &leg;
+  newest = &leg;
 }
 
-void Mailbox::take_out(Queues::iterator queue, PostedLeg& leg) noexcept {
-  Queue& ends = queue->second;
-  (leg.previous != nullptr ? leg.previous->next : ends.oldest) = leg.next;
-  (leg.next != nullptr ? leg.next->previous : ends.newest) = leg.previous;
+void Mailbox::Queue::take_out(PostedLeg& leg) noexcept {
+  (leg.previous != nullptr ? leg.previous->next : oldest) = leg.next;
+  (leg.next != nullptr ? leg.next->previous : newest) = leg.previous;
   leg.previous = leg.next = nullptr;
-  leg.is_queued = false;
-  if (ends.oldest == nullptr) queues_.erase(queue);
+}
+
+void Mailbox::forget_if_empty(Streams::iterator stream) noexcept {
+  const Stream& ends = stream->second;
+  if (ends.waiting.oldest == nullptr && ends.offered.oldest == nullptr && !ends.is_copying)
+    streams_.erase(stream);
 }
 
 Channel::Channel(std::int32_t num_ranks)
@@ -88,10 +132,37 @@ Mailbox& Channel::mailbox_of(const PostedLeg& leg) const noexcept {
 void Channel::start(PostedTicket& ticket) noexcept {
   // Once the last leg has started, a peer may finish the ticket, but only its owner, who is here, frees it.
   for (PostedLeg& leg : ticket.legs) {
-    PostedLeg* const other = mailbox_of(leg).meet_or_queue(source_of(leg), leg);
-    if (other == nullptr) continue;
-    leg.leg.side == Side::send ? exchange(leg, *other) : exchange(*other, leg);
+    const Rank peer = leg.leg.peer;
+    switch (mailbox_of(leg).meet(source_of(leg), leg)) {
+      case Mailbox::Meeting::none:
+        break;
+      case Mailbox::Meeting::now:
+        copy(leg.leg.side == Side::send ? leg : *leg.other);
+        break;
+      case Mailbox::Meeting::offered:
+        members_[peer.index()].doorbell.ring();
+        break;
+    }
   }
+}
+
+void Channel::work(PostedTicket& ticket) noexcept {
+  for (PostedLeg& leg : ticket.legs) {
+    while (leg.is_offered.load()) {
+      PostedLeg* const send = mailbox_of(leg).claim(source_of(leg), leg.leg.tag);
+      if (send == nullptr) break;  // The peer is at it.
+      copy(*send);
+    }
+  }
+}
+
+/// The owners may free both halves as soon as they are settled.
+void Channel::copy(PostedLeg& send) noexcept {
+  Mailbox& mailbox = mailbox_of(send);
+  const Rank source = source_of(send);
+  const Tag tag = send.leg.tag;
+  exchange(send, *send.other);
+  mailbox.finish(source, tag);
 }
 
 void Channel::exchange(PostedLeg& send, PostedLeg& receive) noexcept {
@@ -121,7 +192,9 @@ void Channel::cancel(PostedTicket& ticket) noexcept {
 }
 
 void Channel::wait(const PostedTicket& ticket, Doorbell::time_point deadline, std::size_t seen_closed) {
-  const auto is_news = [&] { return ticket.is_terminal() || num_closed() != seen_closed; };
+  const auto is_news = [&] {
+    return ticket.is_terminal() || ticket.has_work() || num_closed() != seen_closed;
+  };
   members_[ticket.owner.index()].doorbell.wait(is_news, deadline);
 }
 

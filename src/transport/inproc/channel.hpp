@@ -16,12 +16,23 @@
 
 namespace trimtab::inproc {
 
-/// Legs that wait for their other half at one destination; for one (source, tag) all are of the same side.
+/// Legs that wait at one destination, by stream (source, tag): for their other half, all of the same side;
+/// or, since they met it, to be copied. In a stream one message is copied at a time, in the order of the
+/// stream: watchers rely on it.
 class Mailbox {
  public:
-  /// Takes out the oldest leg that `leg` (of a message from `source`) meets, or else leaves `leg` to wait.
-  /// @return the other half, or null.
-  PostedLeg* meet_or_queue(Rank source, PostedLeg& leg);
+  enum class Meeting : std::uint8_t {
+    none,     ///< `leg` waits.
+    now,      ///< `leg.other` is there: the caller copies, and calls `finish`.
+    offered,  ///< `leg.other` is there: either owner may `claim` the copying.
+  };
+  /// Lets `leg` (of a message from `source`) meet the oldest leg that waits for such a one.
+  Meeting meet(Rank source, PostedLeg& leg);
+
+  /// Takes over the copying of the oldest message that was offered, unless one is being copied: then `finish`
+  /// when it is. @return the sending half, or null.
+  PostedLeg* claim(Rank source, Tag tag) noexcept;
+  void finish(Rank source, Tag tag) noexcept;
 
   /// Takes a leg that still waits out. @return false when it was met before.
   bool withdraw(Rank source, PostedLeg& leg) noexcept;
@@ -32,14 +43,21 @@ class Mailbox {
   struct Queue {
     PostedLeg* oldest = nullptr;
     PostedLeg* newest = nullptr;
-  };
-  using Queues = std::unordered_map<std::uint64_t, Queue>;
 
-  static void append(Queue& queue, PostedLeg& leg) noexcept;
-  void take_out(Queues::iterator queue, PostedLeg& leg) noexcept;
+    void append(PostedLeg& leg) noexcept;
+    void take_out(PostedLeg& leg) noexcept;
+  };
+  struct Stream {
+    Queue waiting;
+    Queue offered;  ///< Sending halves.
+    bool is_copying = false;
+  };
+  using Streams = std::unordered_map<std::uint64_t, Stream>;
+
+  void forget_if_empty(Streams::iterator stream) noexcept;
 
   mutable std::mutex mutex_;
-  Queues queues_;  // never holds an empty queue: tags are used once, and must not pile up
+  Streams streams_;  // never holds an empty stream: tags are used once, and must not pile up
 };
 
 /// What the ends of one channel share. Memory is O(ranks + live messages). All calls from any thread.
@@ -49,14 +67,18 @@ class Channel {
 
   [[nodiscard]] std::int32_t num_ranks() const noexcept { return num_ranks_; }
 
-  /// Starts every leg of a ticket. Copies, on this thread, what meets a waiting half. A ticket whose legs are
-  /// queued in part cannot be undone here, so running out of memory ends the process.
+  /// Starts every leg of a ticket. Copies, on this thread, small messages that meet a waiting half; what is
+  /// large, or behind such a one, is left to `work`. A ticket whose legs are queued in part cannot be undone
+  /// here, so running out of memory ends the process.
   void start(PostedTicket& ticket) noexcept;
+
+  /// Copies what messages of a ticket have met, and what is before it in its stream, unless the peer does.
+  void work(PostedTicket& ticket) noexcept;
 
   /// Gives up the legs that were not met yet; the rest finish in the threads that copy them.
   void cancel(PostedTicket& ticket) noexcept;
 
-  /// Waits until the ticket is terminal, another end closes, or `deadline`.
+  /// Waits until the ticket is terminal or has work, another end closes, or `deadline`.
   void wait(const PostedTicket& ticket, Doorbell::time_point deadline, std::size_t seen_closed);
 
   /// For `ends_closed_since`, and to be told of by the doorbells.
@@ -82,6 +104,7 @@ class Channel {
   };
 
   [[nodiscard]] Mailbox& mailbox_of(const PostedLeg& leg) const noexcept;
+  void copy(PostedLeg& send) noexcept;
   void exchange(PostedLeg& send, PostedLeg& receive) noexcept;
   void settle(PostedLeg& leg) noexcept;
 

@@ -47,17 +47,19 @@ Result<Ticket> End::post(std::span<const Leg> legs) {
 Result<Progress> End::poll(Ticket ticket, std::chrono::nanoseconds budget) {
   const auto found = tickets_.find(ticket);
   if (found == tickets_.end()) return tl::unexpected(unknown(ticket));
+  channel_->work(*found->second);
   if (budget.count() > 0) wait(*found->second, budget);
   return found->second->is_terminal() ? take_outcome(found) : progress_of_open(*found->second);
 }
 
-void End::wait(const PostedTicket& posted, std::chrono::nanoseconds budget) {
+void End::wait(PostedTicket& posted, std::chrono::nanoseconds budget) {
   if (posted.is_terminal()) return;
   const Doorbell::time_point deadline = deadline_after(budget);
   do {
     const std::size_t seen_closed = channel_->num_closed();
     if (channel_->find_lost(posted) != nullptr) return;
     channel_->wait(posted, deadline, seen_closed);
+    channel_->work(posted);
   } while (!posted.is_terminal() && std::chrono::steady_clock::now() < deadline);
 }
 
@@ -114,9 +116,9 @@ void End::close() noexcept {
 
 void End::join() noexcept {
   close();
-  // What is left is being copied by peers at this moment.
+  // What is left is being copied by peers at this moment, or may be copied here.
   for (const auto& [ticket, posted] : tickets_) {
-    while (!posted->is_terminal()) {
+    for (channel_->work(*posted); !posted->is_terminal(); channel_->work(*posted)) {
       channel_->wait(*posted, deadline_after(std::chrono::nanoseconds::max()), channel_->num_closed());
     }
   }

@@ -35,7 +35,7 @@ class End final : public Transport {
   using Tickets = std::unordered_map<Ticket, std::unique_ptr<PostedTicket>>;
 
   [[nodiscard]] Error unknown(Ticket ticket) const;
-  void wait(const PostedTicket& posted, std::chrono::nanoseconds budget);
+  void wait(PostedTicket& posted, std::chrono::nanoseconds budget);
   Result<Progress> progress_of_open(const PostedTicket& posted) const;
   Result<Progress> take_outcome(Tickets::iterator found);
 

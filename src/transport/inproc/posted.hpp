@@ -3,6 +3,7 @@
 
 #include <trimtab/transport/transport.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <span>
@@ -21,7 +22,10 @@ struct PostedLeg {
   // Guarded by the mailbox that the leg waits in.
   PostedLeg* previous = nullptr;
   PostedLeg* next = nullptr;
+  PostedLeg* other = nullptr;  ///< What it has met.
   bool is_queued = false;
+
+  std::atomic<bool> is_offered{false};  ///< It has met its other half, and nobody has begun to copy.
 };
 
 /// Belongs to the end that posted it, which may free it once `num_open` is zero. Peers that copy for it touch
@@ -38,6 +42,9 @@ struct PostedTicket {
   PostedTicket& operator=(const PostedTicket&) = delete;
 
   [[nodiscard]] bool is_terminal() const noexcept { return num_open.load() == 0; }
+  [[nodiscard]] bool has_work() const noexcept {
+    return std::ranges::any_of(legs, [](const PostedLeg& leg) { return leg.is_offered.load(); });
+  }
 
   const Rank owner;
   std::vector<PostedLeg> legs;
