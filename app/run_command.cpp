@@ -209,12 +209,21 @@ void add_fault_options(CLI::App& verb, RunOptions& options) {
                   "How long a step waits before it is rolled back (default: 60000; with --inject-fault 2000)")
       ->check(in_range(1, 3'600'000))
       ->type_name("N");
+  verb.add_option("--staging-budget", options.staging_budget_bytes,
+                  "Memory per rank in which arriving weights wait (default: room for all slots)")
+      ->transform(CLI::AsSizeValue(true).description(""))
+      ->type_name("BYTES");
+  verb.add_option("--stall-budget-ms", options.stall_budget_ms,
+                  "How long one step may stop a rank, by the rate measured so far (default: no limit)")
+      ->check(CLI::PositiveNumber)
+      ->type_name("MS");
   verb.add_option("--mutant", options.mutant, "Migrate wrongly on purpose: the outputs must then differ")
       ->check(CLI::IsMember({"wrong-scale", "table-before-weights"}))
       ->option_text("NAME");
 }
 
 void check_usage(const RunOptions& options) {
+  if (options.staging_budget_bytes == 0U) usage_error("--staging-budget", "0 < 1");
   if (const auto faults = parse_faults(options.faults, Clock::duration{}); !faults) {
     usage_error("--inject-fault", faults.error().message);
   }

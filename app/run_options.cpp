@@ -146,6 +146,11 @@ void lengthen_blocks(std::uint64_t forwards, moe::ServiceOptions& service) {
 Status set_migration(const RunOptions& options, moe::ServiceOptions& service) {
   service.migration_deadline = std::chrono::milliseconds(options.migration_deadline_ms.value_or(
       options.faults.empty() ? usual_deadline_ms : faulty_deadline_ms));
+  service.staging_budget_bytes = options.staging_budget_bytes.value_or(0);
+  if (options.stall_budget_ms) {
+    service.stall_budget = std::chrono::duration_cast<Clock::duration>(
+        std::chrono::duration<double, std::milli>(*options.stall_budget_ms));
+  }
   service.layout = options.layout == "nz" ? moe::WeightLayout::nz : moe::WeightLayout::dense;
   service.mutant = mutant_named(options.mutant);
   Result<std::vector<moe::TransferFault>> faults = parse_faults(options.faults, service.migration_deadline);

@@ -36,6 +36,8 @@ struct RunOptions {
   std::string layout = "dense";     ///< Or "nz".
   std::vector<std::string> faults;  ///< As written.
   std::optional<std::int64_t> migration_deadline_ms;
+  std::optional<std::uint64_t> staging_budget_bytes;
+  std::optional<double> stall_budget_ms;
   std::string mutant;  ///< A name of a Mutant; empty: none.
   std::uint64_t seed = 1;
   std::string json;

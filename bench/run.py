@@ -3,7 +3,9 @@
 """Runs every benchmark program, prints one table under its machine line, and keeps it in bench/results/."""
 import argparse
 import json
+import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -37,6 +39,21 @@ def run_program(program, options):
     return table.rows_of(json.loads(text)) if text else []
 
 
+def run_mpi(program, options):
+    """Rows of a program of two processes, which makes them itself."""
+    name = pathlib.Path(program).name
+    if not shutil.which("mpirun"):
+        print(f"bench: skipped {name}: no mpirun", file=sys.stderr)
+        return []
+    print(f"bench: running {name} under mpirun", file=sys.stderr, flush=True)
+    as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    command = ["mpirun", "--oversubscribe", "-n", "2", program]
+    done = subprocess.run(command, capture_output=True, text=True, env=os.environ | as_root)
+    if done.returncode != 0:
+        raise table.BadRun(f"{program} ended with status {done.returncode}: {done.stderr.strip()}")
+    return [row for row in json.loads(done.stdout) if re.search(options.filter, row["name"])]
+
+
 def run_peers(program, options):
     """Rows of the peers' own Python, where there is one with torch; Debian's is the reference."""
     python = shutil.which("python3", path="/usr/bin") or sys.executable
@@ -64,7 +81,10 @@ def main():
 
     programs = (options.build / "bench/programs.txt").read_text().split()
     try:
-        rows = [row for program in programs for row in run_program(program, options)]
+        rows = []
+        for program in programs:
+            run = run_mpi if pathlib.Path(program).name.startswith("mpi_") else run_program
+            rows += run(program, options)
         for program in programs:
             if pathlib.Path(program).name == "peers_bench":
                 rows += run_peers(program, options)

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -45,6 +46,11 @@ inline Placement make_placement(std::initializer_list<std::int32_t> experts) {
 inline const Placement here = make_placement({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15});
 inline const Placement there = make_placement({8, 9, 10, 11, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15});
 
+[[noreturn]] inline void give_up(const Error& why) {
+  std::fprintf(stderr, "%s\n", why.message.c_str());
+  std::abort();
+}
+
 /// Word `index` of a tensor of `expert`.
 inline std::uint64_t word_of(ExpertId expert, std::size_t tensor, std::size_t index) noexcept {
   const auto name = static_cast<std::uint64_t>(expert.value()) * 8 + tensor + 1;
@@ -75,20 +81,23 @@ class BenchRank final : public EngineObserver {
   void make_engine(const EngineOptions& options, std::unique_ptr<Transport> channel, const Topology& topology,
                    const Clock& clock) {
     auto made = Engine::make(options, std::move(channel), store_, publisher_, topology, here, clock);
-    if (!made) std::abort();
+    if (!made) give_up(made.error());
     engine_ = std::move(*made);
     engine_->set_observer(this);
   }
 
   /// Until the step is over on this rank.
   void run(const Program& program) {
-    if (!engine_->begin(program)) std::abort();
+    if (Status begun = engine_->begin(program); !begun) give_up(begun.error());
     while (!engine_->is_idle()) {
       const auto admission = engine_->advance(next_, std::chrono::milliseconds(1));
-      if (!admission) std::abort();
-      if (*admission == Admission::go) next_ = next_.next();
+      if (!admission) give_up(admission.error());
+      // Forwards are counted only to reach the one that the ranks agreed on: they are collective, and here
+      // nothing else would keep the ranks from running apart.
+      if (*admission == Admission::go && engine_->health().state == StepState::draining) next_ = next_.next();
       std::this_thread::yield();  // Ranks may share a core.
     }
+    if (engine_->counters().steps_rolled_back > 0) give_up(*engine_->health().last_failure);
   }
 
   /// One forward's call without a program.

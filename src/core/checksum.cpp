@@ -23,7 +23,7 @@ void update_fastest(XXH3_state_t& state, std::span<const std::byte> bytes) noexc
 }
 
 /// Below, choosing an inner loop costs more than it gains.
-constexpr std::size_t small_bytes = 4096;
+constexpr std::size_t small_bytes = 1024;
 
 }  // namespace
 

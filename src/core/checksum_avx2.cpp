@@ -3,6 +3,10 @@
 
 #include "core/checksum_kernel.inl"
 
+#ifndef __AVX2__
+#error "compiled without the flags of its instruction set"
+#endif
+
 namespace trimtab {
 
 void update_checksum_avx2(void* state, const std::byte* bytes, std::size_t size) noexcept {

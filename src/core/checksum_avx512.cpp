@@ -3,6 +3,10 @@
 
 #include "core/checksum_kernel.inl"
 
+#ifndef __AVX512F__
+#error "compiled without the flags of its instruction set"
+#endif
+
 namespace trimtab {
 
 void update_checksum_avx512(void* state, const std::byte* bytes, std::size_t size) noexcept {

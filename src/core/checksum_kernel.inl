@@ -11,13 +11,13 @@ namespace {
 
 constexpr std::size_t chunk_bytes = 1024;
 /// Measured: alone the loop waits for memory, since it computes between its loads.
-constexpr std::size_t prefetch_bytes = 8192;
+constexpr std::size_t prefetch_bytes = 2048;
 constexpr std::size_t line_bytes = 64;
 
 inline void update_in_chunks(void* state, const std::byte* bytes, std::size_t size) noexcept {
   auto* const running = static_cast<XXH3_state_t*>(state);
-  for (; size > chunk_bytes; bytes += chunk_bytes, size -= chunk_bytes) {
-    if (size >= prefetch_bytes + chunk_bytes) {
+  for (; size >= chunk_bytes; bytes += chunk_bytes, size -= chunk_bytes) {
+    {
       for (std::size_t line = 0; line < chunk_bytes; line += line_bytes)
         __builtin_prefetch(bytes + prefetch_bytes + line);
     }

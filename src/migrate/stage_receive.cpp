@@ -6,20 +6,21 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 
 namespace trimtab {
 namespace {
 
-/// Small enough that source and copy stay in the first-level cache between their two checksums.
-constexpr std::size_t fused_bytes = 16384;
+/// Measured, as for copies between ranks of one process.
+constexpr std::size_t fused_bytes = 2048;
 
 void copy_between_checksums(std::span<std::byte> to, std::span<const std::byte> from, Checksum& source,
-                            Checksum& found) {
+                            BundleChecksum& found) {
   for (std::size_t at = 0; at < to.size(); at += fused_bytes) {
     const std::size_t size = std::min(fused_bytes, to.size() - at);
     source.update(from.subspan(at, size));
-    bulk_copy(to.subspan(at, size), from.subspan(at, size));
-    found.update(to.subspan(at, size));
+    std::memcpy(to.data() + at, from.data() + at, size);
+    found.pass(size);
   }
 }
 
@@ -35,8 +36,6 @@ Status checksum_mismatch(const Move& move, std::uint64_t expected, std::uint64_t
 }
 
 Result<bool> IncomingBundle::advance(bool may_post) {
-  if (!found_ && (may_post || !is_remote(move_.kind)))
-    found_ = ExpertStore::start_checksum(move_.layer, move_.expert);
   switch (move_.kind) {
     case MoveKind::transfer:
     case MoveKind::relay:
@@ -56,7 +55,7 @@ Result<bool> IncomingBundle::receive(bool may_post) {
   Result<bool> has_come = pieces_.take_done(context_.channel);
   if (!has_come) return has_come;
   if (*has_come) {
-    if (Status verified = verify_piece(next_piece()); !verified) return failure(std::move(verified));
+    if (Status verified = verify_next(); !verified) return failure(std::move(verified));
     return true;
   }
   if (!may_post || is_posted() || pieces_.is_full()) return false;
@@ -66,10 +65,11 @@ Result<bool> IncomingBundle::receive(bool may_post) {
 
 /// The checksum comes behind the last piece: its source has read the whole bundle only then.
 Status IncomingBundle::post_next() {
+  if (!found_) begin();
   const Rank peer = context_.topology.rank_of(move_.source);
   std::vector<Leg> legs;
   for (const TensorPart& part : piece_at(context_.store.tensors(move_.layer), num_posted_)) {
-    legs.push_back(receive_leg(peer, context_.tag, staged_.subspan(num_posted_, part.size)));
+    legs.push_back(receive_leg(peer, context_.tag, staged_.subspan(num_posted_, part.size), &*found_));
     num_posted_ += part.size;
   }
   if (is_posted())
@@ -82,6 +82,7 @@ Status IncomingBundle::post_next() {
 
 Result<bool> IncomingBundle::copy_from_slot() {
   if (!source_) source_ = ExpertStore::start_checksum(move_.layer, move_.expert);
+  if (!found_) begin();
   const std::span<std::byte> piece = next_piece();
   std::span<std::byte> to = piece;
   for (const TensorPart& part : piece_at(context_.store.tensors(move_.layer), num_verified_)) {
@@ -99,33 +100,44 @@ Result<bool> IncomingBundle::copy_from_slot() {
 
 Result<bool> IncomingBundle::reuse_staged() {
   if (!origin_->is_done()) return false;
+  if (!found_) begin();
   const std::span<std::byte> piece = next_piece();
   bulk_copy(piece, origin_->staged().subspan(num_verified_, piece.size()));
   checksum_ = origin_->checksum();
   num_posted_ += piece.size();
-  if (Status verified = verify_piece(piece); !verified) return failure(std::move(verified));
+  if (Status verified = verify_next(); !verified) return failure(std::move(verified));
   return true;
 }
 
 /// Its bytes stay in the slot until the exchange; what they must be is known now.
 Result<bool> IncomingBundle::expect_displaced() {
-  for (const TensorPart& part : piece_at(context_.store.tensors(move_.layer), num_verified_)) {
-    const auto live = context_.store.tensor_payload(move_.layer, part.tensor, move_.source);
-    found_->update(live.subspan(part.offset, part.size));
-    num_verified_ += part.size;
-  }
+  if (!found_) begin();
+  num_verified_ += next_piece().size();
   num_posted_ = num_verified_;
+  found_->pass_to(num_verified_);
   if (is_done()) checksum_ = found_->digest();
   return true;
+}
+
+void IncomingBundle::begin() {
+  std::vector<std::span<const std::byte>> parts;
+  if (move_.kind == MoveKind::displaced) {
+    for (std::size_t t = 0; t < context_.store.tensors(move_.layer).size(); ++t)
+      parts.push_back(context_.store.tensor_payload(move_.layer, t, move_.source));
+  } else {
+    parts.emplace_back(staged_);
+  }
+  found_.emplace(ExpertStore::start_checksum(move_.layer, move_.expert), std::move(parts));
 }
 
 std::span<std::byte> IncomingBundle::next_piece() const noexcept {
   return staged_.subspan(num_verified_, std::min(piece_bytes, staged_.size() - num_verified_));
 }
 
-Status IncomingBundle::verify_piece(std::span<const std::byte> piece) {
-  found_->update(piece);
-  num_verified_ += piece.size();
+/// What the transport did not tell of is read again.
+Status IncomingBundle::verify_next() {
+  num_verified_ += next_piece().size();
+  found_->pass_to(num_verified_);
   return is_done() ? finish() : Status{};
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "migrate/stage_checksum.hpp"
 #include "migrate/stage_context.hpp"
 #include "migrate/stage_pieces.hpp"
 
@@ -54,7 +55,8 @@ class IncomingBundle {
   Result<bool> reuse_staged();
   Result<bool> expect_displaced();
   [[nodiscard]] std::span<std::byte> next_piece() const noexcept;
-  Status verify_piece(std::span<const std::byte> piece);
+  void begin();
+  Status verify_next();
   Status finish();
 
   const StageContext& context_;
@@ -62,7 +64,7 @@ class IncomingBundle {
   std::span<std::byte> staged_;
   const IncomingBundle* origin_ = nullptr;  ///< Of `reuse`.
   std::optional<Checksum> source_;          ///< Running, of what is read from a live slot.
-  std::optional<Checksum> found_;           ///< Running, of what is staged.
+  std::optional<BundleChecksum> found_;     ///< Of what is staged; of a displaced one, of its slot.
   std::uint64_t checksum_ = 0;
   std::size_t num_posted_ = 0;    ///< Bytes.
   std::size_t num_verified_ = 0;  ///< Bytes.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "migrate/stage_checksum.hpp"
 #include "migrate/stage_context.hpp"
 #include "migrate/stage_pieces.hpp"
 #include "migrate/stage_receive.hpp"
@@ -26,7 +27,8 @@ class OutgoingBundle {
   [[nodiscard]] bool has_source() const noexcept { return relayed_ == nullptr || relayed_->is_done(); }
 
   [[nodiscard]] bool is_begun() const noexcept { return num_posted_ > 0; }
-  [[nodiscard]] bool is_posted() const noexcept { return num_posted_ == size_; }
+  /// Everything has been posted; a later bundle to the same peer may be next.
+  [[nodiscard]] bool is_posted() const noexcept { return has_posted_checksum_; }
   [[nodiscard]] bool is_done() const noexcept { return is_posted() && pieces_.is_empty(); }
 
   /// At most one piece of work: lets go of a piece that is through or, if `may_post`, sends the next.
@@ -37,16 +39,22 @@ class OutgoingBundle {
   [[nodiscard]] bool settle() { return pieces_.settle(context_.channel); }
 
  private:
-  Status post_next();
-  [[nodiscard]] std::span<const std::byte> read(const TensorPart& part);
+  void begin();
+  /// Whether the checksum is known only once the pieces are through.
+  [[nodiscard]] bool is_watched() const noexcept;
+  Status post_piece();
+  Status post_checksum();
+  Status post(std::span<const Leg> legs);
+  [[nodiscard]] std::span<const std::byte> memory_of(const TensorPart& part) const noexcept;
 
   const StageContext& context_;
   Move move_;
   const IncomingBundle* relayed_;
   std::size_t size_;
-  std::optional<Checksum> source_;  ///< Running, of what was read from a live slot.
+  std::optional<BundleChecksum> source_;  ///< Of a live slot.
   std::uint64_t checksum_ = 0;
   std::size_t num_posted_ = 0;  ///< Bytes.
+  bool has_posted_checksum_ = false;
   PostedPieces pieces_;
 };
 

@@ -27,6 +27,7 @@ std::optional<std::span<std::byte>> StagingArena::allocate(std::size_t size) {
   }
   if (offset + size > budget_bytes_) return std::nullopt;
   blocks_.insert(after, Block{offset, size});
+  peak_bytes_ = std::max(peak_bytes_, used_bytes());
   return std::span(memory_.get() + offset, size);
 }
 

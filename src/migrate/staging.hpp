@@ -30,6 +30,8 @@ class StagingArena {
 
   [[nodiscard]] std::size_t budget_bytes() const noexcept { return budget_bytes_; }
   [[nodiscard]] std::size_t used_bytes() const noexcept;
+  /// The most that was used at once, gaps for alignment included.
+  [[nodiscard]] std::size_t peak_bytes() const noexcept { return peak_bytes_; }
 
  private:
   struct Deleter {
@@ -43,6 +45,7 @@ class StagingArena {
   std::size_t budget_bytes_;
   std::unique_ptr<std::byte[], Deleter> memory_;
   std::vector<Block> blocks_;  ///< In use, ascending; few.
+  std::size_t peak_bytes_ = 0;
 };
 
 }  // namespace trimtab

@@ -56,7 +56,8 @@ StepEngine::StepEngine(const EngineOptions& options, std::unique_ptr<Transport> 
       builder_(store, topology_, options.staging_budget_bytes),
       history_(publisher.identity().epoch, std::move(placement)),
       since_(clock.now()),
-      runs_(options.staging_budget_bytes) {}
+      runs_(options.staging_budget_bytes),
+      late_(*channel_) {}
 
 /// Posted receives point into staging and mailboxes: end them before either goes.
 StepEngine::~StepEngine() {
@@ -153,6 +154,7 @@ Status StepEngine::progress(Clock::duration budget) {
   if (state_ == StepState::in_doubt)
     return failure(Errc::closed, "the engine is in doubt: restart this rank");
   const BusyTime busy(*this);
+  late_.take(clock_.now());
   runs_.release_quiet();
   const Clock::time_point until = clock_.now() + budget;
   for (bool worked = true; worked;) {
@@ -198,10 +200,26 @@ void StepEngine::enter(StepState state, StepEvent event) {
 void StepEngine::roll_back(Error why, StepEvent event) {
   last_failure_ = cause_ ? std::move(*cause_) : std::move(why);
   ++counters_.steps_rolled_back;
+  if (proposal_) late_.expect(senders_to_here(), payload_tag(), clock_.now() + 2 * options_.deadline);
   runs_.drop();
   proposal_.reset();
   program_.reset();
   enter(StepState::idle, event);
+}
+
+std::vector<Rank> StepEngine::senders_to_here() const {
+  std::vector<Rank> senders;
+  for (const Move& move : step().moves) {
+    const Rank sender = topology_.rank_of(move.source);
+    const bool comes_here = is_remote(move.kind) && topology_.rank_of(move.destination) == channel_->rank();
+    if (comes_here && std::ranges::find(senders, sender) == senders.end()) senders.push_back(sender);
+  }
+  return senders;
+}
+
+/// Of the attempt in hand. Precondition: there is a proposal.
+Tag StepEngine::payload_tag() const {
+  return Tag{static_cast<std::uint32_t>(1 + proposal_->attempt % channel_->capabilities().max_tag)};
 }
 
 Status StepEngine::fail_in_doubt(Error why, StepEvent event) {
@@ -226,6 +244,7 @@ EngineHealth StepEngine::health() const {
   health.last_failure = last_failure_;
   health.staging_budget_bytes = options_.staging_budget_bytes;
   health.staging_used_bytes = runs_.arena().used_bytes();
+  health.staging_peak_bytes = runs_.arena().peak_bytes();
   health.workspace_bytes = store_.workspace_bytes();
   health.transport_buffer_bytes = channel_->capabilities().buffer_bytes;
   return health;

@@ -4,6 +4,7 @@
 #include "migrate/control.hpp"
 #include "migrate/coordinator.hpp"
 #include "migrate/goal_builder.hpp"
+#include "migrate/late_messages.hpp"
 #include "migrate/placement_history.hpp"
 #include "migrate/stage_run.hpp"
 #include "migrate/staged_runs.hpp"
@@ -97,6 +98,8 @@ class StepEngine : public Engine {
   void begin_step(StepEvent event);
   Status fail_in_doubt(Error why, StepEvent event = StepEvent::failed);
   Status send(MessageKind kind, bool yes, Errc reason, std::uint64_t forward);
+  [[nodiscard]] std::vector<Rank> senders_to_here() const;
+  [[nodiscard]] Tag payload_tag() const;
   [[nodiscard]] Error step_error(Errc code, std::string_view what) const;
 
   EngineOptions options_;
@@ -122,6 +125,7 @@ class StepEngine : public Engine {
   std::optional<Message> proposal_;  ///< Of the step in hand, or one that came before `begin`.
   std::uint64_t newest_attempt_ = 0;
   StagedRuns runs_;
+  LateMessages late_;
   std::optional<Placement> next_placement_;  ///< After the step; set before a yes.
   std::optional<RoutingTable> next_table_;
   bool has_answered_ = false;  ///< The proposal in hand.

@@ -121,8 +121,7 @@ Status StepEngine::on_start() {
   if (observer_ != nullptr) observer_->on_begin(step());
   const auto block = runs_.reserve(StageRun::staging_need(step(), topology_, channel_->rank(), store_));
   if (!block) return vote(Errc::unavailable, StepEvent::no_room);
-  const Tag tag{static_cast<std::uint32_t>(1 + proposal_->attempt % channel_->capabilities().max_tag)};
-  runs_.hold(make_run({*channel_, store_, topology_, tag}, *block), *block);
+  runs_.hold(make_run({*channel_, store_, topology_, payload_tag()}, *block), *block);
   enter(StepState::staging, StepEvent::start);
   return {};
 }

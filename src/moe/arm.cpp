@@ -13,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 #include <thread>
 
@@ -28,6 +29,12 @@ constexpr RecordContext context{ModelRole::target, Phase::prefill};
 
 /// Room in the engine's forward numbers between two blocks, so that a block can end with empty forwards.
 constexpr std::uint64_t block_stride = std::uint64_t{1} << 32;
+
+std::vector<std::size_t> bundle_bytes_of(const ExpertStore& store) {
+  std::vector<std::size_t> bytes;
+  for (LayerId layer : ids<LayerId>(store.num_layers())) bytes.push_back(store.bundle_bytes(layer));
+  return bytes;
+}
 
 /// What only the on arm has.
 class Balancing {
@@ -51,7 +58,7 @@ class Balancing {
             const Clock& clock)
       : clock_(clock),
         recorder_(placement.num_layers(), placement.num_slots(), options.model.top_k),
-        faults_(options.faults, options.topology, rank),
+        faults_(options.faults, options.topology, rank, bundle_bytes_of(store)),
         watch_(store, faults_) {}
 
   const Clock& clock_;
@@ -64,6 +71,14 @@ class Balancing {
   std::optional<Balancer> balancer_;
 };
 
+/// @return `infeasible` with what would do.
+Status check_budget(std::size_t budget, const ExpertStore& store) {
+  const std::size_t need = std::ranges::max(bundle_bytes_of(store));
+  if (budget >= need) return {};
+  return failure(Errc::infeasible,
+                 fmt::format("a staging budget of {} bytes holds no expert: one takes {}", budget, need));
+}
+
 /// Room for every slot of the largest rank in every layer: any plan is one step.
 std::size_t whole_budget(const Topology& topology, const ExpertStore& store) {
   constexpr std::size_t rounding = 64;
@@ -71,8 +86,7 @@ std::size_t whole_budget(const Topology& topology, const ExpertStore& store) {
   for (Rank rank : ids<Rank>(topology.num_ranks()))
     most_slots = std::max(most_slots, topology.slots_of(rank).size());
   std::size_t budget = 0;
-  for (LayerId layer : ids<LayerId>(store.num_layers()))
-    budget += most_slots * (store.bundle_bytes(layer) + rounding);
+  for (std::size_t bytes : bundle_bytes_of(store)) budget += most_slots * (bytes + rounding);
   return budget;
 }
 
@@ -87,6 +101,7 @@ Result<std::unique_ptr<Balancing>> Balancing::make(const ServiceOptions& options
   made->counts_channel_ = std::move(*counts);
   const std::size_t budget =
       options.staging_budget_bytes > 0 ? options.staging_budget_bytes : whole_budget(options.topology, store);
+  if (Status fits = check_budget(budget, store); !fits) return failure(std::move(fits));
   EngineOptions engine_options;
   engine_options.staging_budget_bytes = budget;
   engine_options.deadline = options.migration_deadline;
@@ -100,6 +115,7 @@ Result<std::unique_ptr<Balancing>> Balancing::make(const ServiceOptions& options
   balancer_options.rebalance_every = options.rebalance_every;
   balancer_options.split_every = options.split_every;
   balancer_options.plan = options.plan;
+  balancer_options.stall_budget = options.stall_budget;
   balancer_options.context = context;
   balancer_options.collective = {counts_tag, options.deadline};
   made->balancer_.emplace(balancer_options, *made->counts_channel_, made->recorder_, *made->engine_,
@@ -124,7 +140,7 @@ MigrationReport Balancing::report() const {
   MigrationReport report;
   report.rollbacks = watch_.rollbacks();
   report.struck = faults_.struck();
-  report.buffers = {health.staging_budget_bytes, watch_.staging_peak_bytes(), health.workspace_bytes,
+  report.buffers = {health.staging_budget_bytes, health.staging_peak_bytes, health.workspace_bytes,
                     health.transport_buffer_bytes};
   report.engine.state = health.state;
   report.engine.epoch = health.epoch.value();

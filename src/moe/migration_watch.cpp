@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "moe/migration_watch.hpp"
 
-#include <algorithm>
 #include <utility>
 
 namespace trimtab::moe {
@@ -17,10 +16,8 @@ void MigrationWatch::on_transition(StepState /*before*/, StepEvent event, StepSt
 }
 
 void MigrationWatch::collect(const Engine& engine) {
-  if (engine.is_idle() && !is_rolled_back_) return;
-  const EngineHealth health = engine.health();
-  staging_peak_bytes_ = std::max(staging_peak_bytes_, health.staging_used_bytes);
   if (!std::exchange(is_rolled_back_, false)) return;
+  const EngineHealth health = engine.health();
   rollbacks_.push_back({health.epoch, health.last_failure->code, health.last_failure->message, has_said_no_});
 }
 

@@ -4,7 +4,6 @@
 #include <trimtab/migrate/engine.hpp>
 #include <trimtab/weights/expert_store.hpp>
 
-#include <cstddef>
 #include <vector>
 
 #include "moe/migration_report.hpp"
@@ -21,11 +20,9 @@ class MigrationWatch final : public EngineObserver {
 
   [[nodiscard]] SlotAudit& audit() noexcept { return audit_; }
   [[nodiscard]] const std::vector<Rollback>& rollbacks() const noexcept { return rollbacks_; }
-  /// Most staging that was in use at a call of `collect`, quarantined receives included.
-  [[nodiscard]] std::size_t staging_peak_bytes() const noexcept { return staging_peak_bytes_; }
 
-  /// Looks at the engine's staging, and takes down why a step was rolled back, if one was. Call it after the
-  /// engine was, before it begins anything new.
+  /// Takes down why a step was rolled back, if one was. Call it after the engine was, before it begins
+  /// anything new.
   void collect(const Engine& engine);
 
   void on_begin(const Step& step) override;
@@ -36,7 +33,6 @@ class MigrationWatch final : public EngineObserver {
   SlotAudit audit_;
   TransferFaults& faults_;
   std::vector<Rollback> rollbacks_;
-  std::size_t staging_peak_bytes_ = 0;
   bool has_said_no_ = false;     ///< To the step in hand.
   bool is_rolled_back_ = false;  ///< And not collected yet.
 };

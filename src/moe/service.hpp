@@ -38,6 +38,7 @@ struct ServiceOptions {
   std::uint64_t rebalance_every = 1;  ///< Forwards of the on arm between two plans.
   std::uint64_t split_every = 0;  ///< Forwards of the on arm between two changes of shares; 0: even shares.
   std::size_t staging_budget_bytes = 0;                 ///< Per rank; 0: room for all slots of all layers.
+  std::optional<Clock::duration> stall_budget{};        ///< Of a step; none: as few steps as staging allows.
   Clock::duration deadline = std::chrono::seconds(60);  ///< For every wait of a forward.
   Clock::duration migration_deadline = std::chrono::seconds(60);  ///< For every wait of the engine.
   WeightLayout layout = WeightLayout::dense;                      ///< Of both arms.

@@ -35,7 +35,7 @@ void corrupt_largest(std::span<const Leg> legs, FaultScript& script) {
 }  // namespace
 
 /// Sits above the faulty end, which does the damage, and tells it which posting is meant. The engine posts
-/// each transfer at once, and nothing else but control messages, which have a tag of their own.
+/// nothing else but control messages, which have a tag of their own.
 class TransferFaults::Channel final : public TransportDecorator {
  public:
   Channel(TransferFaults& faults, std::unique_ptr<Transport> inner, std::shared_ptr<FaultScript> script,
@@ -43,9 +43,9 @@ class TransferFaults::Channel final : public TransportDecorator {
       : TransportDecorator(std::move(inner)), faults_(faults), script_(std::move(script)), clock_(clock) {}
 
   Result<Ticket> post(std::span<const Leg> legs) override {
-    const bool is_transfer =
+    const bool is_payload =
         !legs.empty() && legs.front().side == Side::send && legs.front().tag != ControlChannel::tag;
-    if (is_transfer) faults_.on_transfer(legs, clock_.now(), *script_);
+    if (is_payload) faults_.on_piece(legs, clock_.now(), *script_);
     return inner().post(legs);
   }
 
@@ -55,11 +55,13 @@ class TransferFaults::Channel final : public TransportDecorator {
   const Clock& clock_;
 };
 
-TransferFaults::TransferFaults(std::vector<TransferFault> faults, Topology topology, Rank self)
+TransferFaults::TransferFaults(std::vector<TransferFault> faults, Topology topology, Rank self,
+                               std::vector<std::size_t> bundle_bytes)
     : faults_(std::move(faults)),
       struck_(faults_.size(), false),
       topology_(std::move(topology)),
-      self_(self) {}
+      self_(self),
+      bundle_bytes_(std::move(bundle_bytes)) {}
 
 std::unique_ptr<Transport> TransferFaults::wrap(std::unique_ptr<Transport> channel, const Clock& clock) {
   if (faults_.empty()) return channel;
@@ -68,44 +70,45 @@ std::unique_ptr<Transport> TransferFaults::wrap(std::unique_ptr<Transport> chann
   return std::make_unique<Channel>(*this, std::move(faulty), std::move(script), clock);
 }
 
-/// The engine sends a step's bundles in the order of its moves, relays last.
+/// The engine sends one bundle after the other, by rounds, relays last; a bundle with its checksum in one
+/// posting or in several.
 void TransferFaults::on_begin(const Step& step) {
-  mine_.clear();
-  num_sent_ = 0;
+  outgoing_.clear();
+  num_posted_ = 0;
   blocked_.reset();
-  std::vector<std::uint64_t> relays;
   for (const Move& move : step.moves) {
     if (!is_remote(move.kind)) continue;
     const std::uint64_t number = num_started_++;
     if (topology_.rank_of(move.source) != self_) continue;
-    (move.kind == MoveKind::relay ? relays : mine_).push_back(number);
+    const std::size_t bytes = bundle_bytes_[move.layer.index()] + sizeof(std::uint64_t);
+    outgoing_.push_back({.move = move, .fault = find(number), .bytes_left = bytes});
   }
-  mine_.insert(mine_.end(), relays.begin(), relays.end());
+  std::ranges::stable_sort(outgoing_, {}, [](const Outgoing& transfer) {
+    return std::pair(transfer.move.kind == MoveKind::relay, transfer.move.round);
+  });
 }
 
-void TransferFaults::on_transfer(std::span<const Leg> legs, Clock::time_point now, FaultScript& script) {
-  const std::size_t index = num_sent_++;
-  const std::optional<std::size_t> fault = index < mine_.size() ? find(mine_[index]) : std::nullopt;
-  if (fault) {
-    struck_[*fault] = true;
-    return strike(faults_[*fault], legs, now, script);
-  }
+void TransferFaults::on_piece(std::span<const Leg> legs, Clock::time_point now, FaultScript& script) {
+  if (num_posted_ == outgoing_.size()) return;
+  Outgoing& transfer = outgoing_[num_posted_];
+  if (transfer.fault) strike(transfer, legs, now, script);
   // What is sent behind a delayed transfer must not overtake it, even when the time has just come: messages
   // would meet wrong receives.
   if (blocked_ && blocked_->peer == legs.front().peer) delay_all(legs, blocked_->until, script);
+  transfer.is_begun = true;
+  for (const Leg& leg : legs) transfer.bytes_left -= std::min(transfer.bytes_left, leg.memory.size());
+  if (transfer.bytes_left == 0) ++num_posted_;
 }
 
-void TransferFaults::strike(const TransferFault& fault, std::span<const Leg> legs, Clock::time_point now,
+/// All pieces are lost, the first one is damaged, or all wait from the first on.
+void TransferFaults::strike(const Outgoing& transfer, std::span<const Leg> legs, Clock::time_point now,
                             FaultScript& script) {
-  switch (fault.action) {
-    case FaultAction::corrupt:
-      return corrupt_largest(legs, script);
-    case FaultAction::delay:
-      blocked_ = Blocked{legs.front().peer, now + fault.hold};
-      return delay_all(legs, blocked_->until, script);
-    default:
-      return add_to_all(legs, Fault{}, script);
-  }
+  const TransferFault& fault = faults_[*transfer.fault];
+  struck_[*transfer.fault] = true;
+  if (fault.action == FaultAction::drop) return add_to_all(legs, Fault{}, script);
+  if (transfer.is_begun) return;
+  if (fault.action == FaultAction::corrupt) return corrupt_largest(legs, script);
+  blocked_ = Blocked{legs.front().peer, now + fault.hold};
 }
 
 std::optional<std::size_t> TransferFaults::find(std::uint64_t number) const noexcept {

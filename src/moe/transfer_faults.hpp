@@ -29,7 +29,9 @@ struct TransferFault {
 /// spoilt by the rank that sends it. One thread.
 class TransferFaults {
  public:
-  TransferFaults(std::vector<TransferFault> faults, Topology topology, Rank self);
+  /// @param bundle_bytes  by layer, as registered
+  TransferFaults(std::vector<TransferFault> faults, Topology topology, Rank self,
+                 std::vector<std::size_t> bundle_bytes);
 
   /// The rank's migration channel with the faults in it, or as it is when there are none. Borrows this and
   /// the clock. Call it once.
@@ -43,14 +45,21 @@ class TransferFaults {
 
  private:
   class Channel;
+  /// A transfer from here.
+  struct Outgoing {
+    Move move;
+    std::optional<std::size_t> fault;  ///< Of `faults_`.
+    std::size_t bytes_left = 0;        ///< To be posted still.
+    bool is_begun = false;
+  };
   /// Bundles to this rank wait until then, for the rest of the step.
   struct Blocked {
     Rank peer;
     Clock::time_point until;
   };
 
-  void on_transfer(std::span<const Leg> legs, Clock::time_point now, FaultScript& script);
-  void strike(const TransferFault& fault, std::span<const Leg> legs, Clock::time_point now,
+  void on_piece(std::span<const Leg> legs, Clock::time_point now, FaultScript& script);
+  void strike(const Outgoing& transfer, std::span<const Leg> legs, Clock::time_point now,
               FaultScript& script);
   [[nodiscard]] std::optional<std::size_t> find(std::uint64_t number) const noexcept;
 
@@ -58,9 +67,10 @@ class TransferFaults {
   std::vector<bool> struck_;
   Topology topology_;
   Rank self_;
-  std::uint64_t num_started_ = 0;    ///< Transfers of all steps so far.
-  std::vector<std::uint64_t> mine_;  ///< Numbers of the step's transfers from here, in the order of sending.
-  std::size_t num_sent_ = 0;         ///< Of `mine_`.
+  std::vector<std::size_t> bundle_bytes_;
+  std::uint64_t num_started_ = 0;   ///< Transfers of all steps so far.
+  std::vector<Outgoing> outgoing_;  ///< Of the step, in the order of sending.
+  std::size_t num_posted_ = 0;      ///< Of `outgoing_`, wholly.
   std::optional<Blocked> blocked_;
 };
 

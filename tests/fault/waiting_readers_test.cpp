@@ -10,8 +10,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <atomic>
+#include <condition_variable>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -24,7 +28,7 @@ constexpr std::int32_t num_layers = 2;
 constexpr std::int32_t num_experts = 6;
 constexpr std::int32_t num_slots = 8;
 constexpr std::int32_t num_ranks = 2;
-constexpr std::uint64_t num_programs = 200;
+constexpr std::uint64_t num_programs = 50;
 
 /// A thread that serves batches of one rank: it takes the table when it is told to begin, and reads all
 /// experts of its rank again and again before it lets go.
@@ -32,15 +36,19 @@ class BatchWorker {
  public:
   BatchWorker(TablePublisher& publisher, const ExpertStore& store)
       : publisher_(publisher), store_(store), thread_([this] { run(); }) {}
-  ~BatchWorker() { enter(Stage::over); }
+  /// Between batches.
+  ~BatchWorker() {
+    leave(Stage::running);
+    enter(Stage::over);
+  }
   BatchWorker(const BatchWorker&) = delete;
   BatchWorker& operator=(const BatchWorker&) = delete;
 
-  [[nodiscard]] bool is_free() const { return stage_.load() == Stage::free; }
-  /// Returns when the batch holds its table. Precondition: is_free.
+  /// Waits for the batch before, and returns when this one holds its table.
   void begin_batch() {
+    leave(Stage::running);
     enter(Stage::asked);
-    stage_.wait(Stage::asked);
+    leave(Stage::asked);
   }
   [[nodiscard]] std::int64_t num_read() const { return num_read_.load(); }
   [[nodiscard]] std::int64_t num_wrong() const { return num_wrong_.load(); }
@@ -49,28 +57,33 @@ class BatchWorker {
   enum class Stage : std::uint8_t { free, asked, running, over };
 
   void enter(Stage stage) {
-    stage_.store(stage);
-    stage_.notify_all();
+    const std::lock_guard lock(mutex_);
+    stage_ = stage;
+    changed_.notify_all();
+  }
+  /// Waits until the stage is another one, and returns it.
+  Stage leave(Stage stage) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return stage_ != stage; });
+    return stage_;
   }
 
   void run() {
     TableReader reader = publisher_.make_reader();
-    for (Stage stage = stage_.load(); stage != Stage::over; stage = stage_.load()) {
-      if (stage == Stage::asked) serve(reader.acquire());
-      stage_.wait(Stage::free);
+    while (leave(Stage::free) == Stage::asked) {
+      serve(reader.acquire());
+      enter(Stage::free);
     }
   }
 
-  void serve(const TableLease& table) {
+  /// The table is let go on return.
+  void serve(TableLease table) {
     enter(Stage::running);
-    for (int pass = 0; pass < 3; ++pass) {
+    for (int pass = 0; pass < 5; ++pass) {
       for (LayerId layer : ids<LayerId>(num_layers)) {
         for (ExpertId expert : ids<ExpertId>(num_experts)) read(*table, layer, expert);
       }
-      std::this_thread::yield();
     }
-    Stage running = Stage::running;  // Unless it is over.
-    stage_.compare_exchange_strong(running, Stage::free);
   }
 
   void read(const RoutingTable& table, LayerId layer, ExpertId expert) {
@@ -88,7 +101,9 @@ class BatchWorker {
 
   TablePublisher& publisher_;
   const ExpertStore& store_;
-  std::atomic<Stage> stage_{Stage::free};
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  Stage stage_ = Stage::free;  ///< Guarded by the mutex.
   std::atomic<std::int64_t> num_read_{0};
   std::atomic<std::int64_t> num_wrong_{0};
   std::jthread thread_;
@@ -99,11 +114,23 @@ Placement placement_after(std::uint64_t index) {
   return random_placement(num_layers, num_slots, num_experts, 11 + index);
 }
 
+/// What the ranks know of each other beside their messages.
+struct Service {
+  std::array<std::atomic<std::uint64_t>, num_ranks> begun{};  ///< Forwards, by rank.
+  std::atomic<std::int32_t> num_finished{0};
+
+  [[nodiscard]] bool is_over() const { return num_finished.load() == num_ranks; }
+  [[nodiscard]] bool have_all_begun(std::uint64_t count) const {
+    return std::ranges::all_of(begun, [&](const auto& b) { return b.load() >= count; });
+  }
+};
+
 /// One rank: its forward thread is the caller's, its batches run on three others.
 class ServingRank {
  public:
   ServingRank(const Topology& topology, std::unique_ptr<Transport> channel, bool in_background)
-      : weights_(num_layers, topology.slots_of(channel->rank())),
+      : index_(channel->rank().index()),
+        weights_(num_layers, topology.slots_of(channel->rank())),
         publisher_(*RoutingTable::compile(placement_after(0), topology, {})) {
     weights_.fill(placement_after(0));
     EngineOptions options;
@@ -117,23 +144,24 @@ class ServingRank {
   }
 
   /// Serves until every rank has reached the last placement.
-  void run(std::atomic<std::int32_t>& num_finished) {
+  void run(Service& service) {
     std::uint64_t num_begun = 0;
     bool has_finished = false;
-    for (Forward next; num_finished.load() < num_ranks;) {
+    for (Forward next; !service.is_over();) {
       if (engine_->is_idle() && num_begun < num_programs) {
         ASSERT_TRUE(engine_->begin_toward({.to = placement_after(++num_begun)}));
       } else if (engine_->is_idle() && !has_finished) {
         has_finished = true;
-        num_finished.fetch_add(1);
+        service.num_finished.fetch_add(1);
       }
       const Result<Admission> admission = engine_->advance(next, 100us);
       ASSERT_TRUE(admission) << admission.error().message;
       if (*admission == Admission::go) {
-        begin_batch();
+        serve(next, service);
         next = next.next();
+      } else {
+        std::this_thread::yield();
       }
-      std::this_thread::yield();
     }
   }
 
@@ -145,13 +173,20 @@ class ServingRank {
   [[nodiscard]] const std::vector<std::unique_ptr<BatchWorker>>& workers() const { return workers_; }
 
  private:
-  /// In turn, so that each has work.
-  void begin_batch() {
-    BatchWorker& worker = *workers_[num_batches_++ % workers_.size()];
-    while (!worker.is_free()) std::this_thread::yield();
-    worker.begin_batch();
+  /// A forward is collective: it waits until every rank has begun it.
+  void serve(Forward forward, Service& service) {
+    begin_batch();
+    const std::uint64_t count = forward.value() + 1;
+    service.begun[index_].store(count);
+    while (!service.have_all_begun(count) && !service.is_over()) {
+      ASSERT_TRUE(engine_->progress(100us));
+      std::this_thread::yield();
+    }
   }
+  /// In turn, so that each has work.
+  void begin_batch() { workers_[num_batches_++ % workers_.size()]->begin_batch(); }
 
+  std::size_t index_;
   SteadyClock clock_;
   GuardedWeights weights_;
   TablePublisher publisher_;
@@ -168,10 +203,10 @@ TEST_P(WaitingReaders, SeeWholeExpertsOfTheirTableWhileSlotsAreRewritten) {
   std::vector<std::unique_ptr<ServingRank>> ranks;
   for (auto& channel : channels)
     ranks.push_back(std::make_unique<ServingRank>(topology, std::move(channel), GetParam()));
-  std::atomic<std::int32_t> num_finished{0};
+  Service service;
   {
     std::vector<std::jthread> threads;
-    for (auto& rank : ranks) threads.emplace_back([&] { rank->run(num_finished); });
+    for (auto& rank : ranks) threads.emplace_back([&] { rank->run(service); });
   }
   for (auto& rank : ranks) {
     for (const auto& worker : rank->workers()) {

@@ -112,6 +112,7 @@ struct EngineHealth {
   std::optional<Error> last_failure;  ///< Why the last rolled back or doubtful step ended so.
   std::size_t staging_budget_bytes = 0;
   std::size_t staging_used_bytes = 0;  ///< By the step in hand, and by quarantined receives of earlier ones.
+  std::size_t staging_peak_bytes = 0;  ///< The most that was used at once.
   std::size_t workspace_bytes = 0;     ///< Beside staging: of layers whose slots are not addressable.
   std::size_t transport_buffer_bytes = 0;  ///< Beside staging: what the channel holds itself.
 };

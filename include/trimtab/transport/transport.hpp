@@ -23,6 +23,18 @@ enum class Side : std::uint8_t {
   receive,  ///< peer -> local memory
 };
 
+/// Told how far a message has come, so that its bytes can be worked on while they are in a cache.
+///
+/// Only an opportunity: a back-end that does not copy messages itself (Capabilities::tells_watchers) says
+/// nothing, and one that does may say too little. What it says about one leg comes in order and before the
+/// leg's ticket is terminal, on the thread of whichever end copies; legs of one stream do not overlap.
+class LegWatcher {
+ public:
+  virtual ~LegWatcher() = default;
+  /// The next `size` bytes of the leg's memory are about to be read (send), or were written (receive).
+  virtual void pass(std::size_t size) noexcept = 0;
+};
+
 /// This rank's half of one message. The peer posts the mirrored half with the same tag.
 ///
 /// The i-th `send` to a peer under a tag meets that peer's i-th `receive` from here under that tag, whatever
@@ -31,13 +43,16 @@ struct Leg {
   Side side = Side::send;
   Rank peer;
   Tag tag;
-  std::span<std::byte> memory;  ///< Borrowed until the ticket is terminal. A send only reads it.
+  std::span<std::byte> memory;    ///< Borrowed until the ticket is terminal. A send only reads it.
+  LegWatcher* watcher = nullptr;  ///< Optional; borrowed as long.
 };
 
 /// Makes a leg that reads `memory`.
-[[nodiscard]] Leg send_leg(Rank peer, Tag tag, std::span<const std::byte> memory) noexcept;
+[[nodiscard]] Leg send_leg(Rank peer, Tag tag, std::span<const std::byte> memory,
+                           LegWatcher* watcher = nullptr) noexcept;
 /// Makes a leg that writes `memory`.
-[[nodiscard]] Leg receive_leg(Rank peer, Tag tag, std::span<std::byte> memory) noexcept;
+[[nodiscard]] Leg receive_leg(Rank peer, Tag tag, std::span<std::byte> memory,
+                              LegWatcher* watcher = nullptr) noexcept;
 
 /// Names a posted group of legs on one Transport. Never reused.
 using Ticket = StrongId<struct TicketTag, std::uint64_t>;
@@ -53,9 +68,11 @@ enum class Progress : std::uint8_t {
 struct Capabilities {
   std::string_view name;           ///< "inproc", "mpi", …: for people.
   bool is_fault_tolerant = false;  ///< Survivors can go on after a peer's death.
+  bool tells_watchers = false;     ///< Legs' watchers hear of (nearly) all bytes.
   std::uint32_t max_tag = 0;       ///< Largest usable tag.
   std::size_t buffer_bytes =
       0;  ///< Memory the back-end itself holds for this channel, to be reported beside staging.
+  bool cancels_sends = true;  ///< A cancelled send ends by itself; else only once it is received.
 };
 
 /// Moves bytes between ranks in two-sided, tagged messages. Knows nothing of experts, plans or epochs.

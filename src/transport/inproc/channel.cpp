@@ -3,6 +3,9 @@
 
 #include "core/bulk_copy.hpp"
 
+#include <algorithm>
+#include <cstring>
+
 namespace trimtab::inproc {
 namespace {
 
@@ -16,6 +19,21 @@ Rank destination_of(const PostedLeg& leg) noexcept {
 
 std::uint64_t key_of(Rank source, Tag tag) noexcept {
   return (static_cast<std::uint64_t>(source.value()) << 32) | tag.value();
+}
+
+/// Measured: with blocks this small the processor fetches the next ones while watchers work on this one; with
+/// 8 KiB and more, copying and working take turns at waiting for memory.
+constexpr std::size_t watched_bytes = 2048;
+
+void copy_message(const Leg& send, const Leg& receive) noexcept {
+  if (send.watcher == nullptr && receive.watcher == nullptr)
+    return bulk_copy(receive.memory.first(send.memory.size()), send.memory);
+  for (std::size_t at = 0; at < send.memory.size(); at += watched_bytes) {
+    const std::size_t size = std::min(watched_bytes, send.memory.size() - at);
+    if (send.watcher != nullptr) send.watcher->pass(size);
+    std::memcpy(receive.memory.data() + at, send.memory.data() + at, size);
+    if (receive.watcher != nullptr) receive.watcher->pass(size);
+  }
 }
 
 }  // namespace
@@ -82,7 +100,7 @@ void Channel::exchange(PostedLeg& send, PostedLeg& receive) noexcept {
     receive.message_bytes = message.size();
     receive.ticket->has_too_large_message.store(true);
   } else if (!message.empty()) {
-    bulk_copy(receive.leg.memory.first(message.size()), message);
+    copy_message(send.leg, receive.leg);
   }
   settle(send);
   settle(receive);

@@ -14,6 +14,7 @@ namespace {
 // MPI tags are ints: what runs here must not be refused there.
 constexpr Capabilities inproc_capabilities{.name = "inproc",
                                            .is_fault_tolerant = true,
+                                           .tells_watchers = true,
                                            .max_tag = std::numeric_limits<std::int32_t>::max(),
                                            .buffer_bytes = 0};
 

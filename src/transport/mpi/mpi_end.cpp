@@ -60,8 +60,11 @@ MpiEnd::MpiEnd(MPI_Comm owned) : comm_(owned) {
   rank_ = Rank{rank};
   MPI_Comm_size(comm_, &num_ranks_);
   // Open MPI's own buffers belong to the process, and are not more for one channel more.
-  capabilities_ = {
-      .name = "mpi", .is_fault_tolerant = false, .max_tag = max_tag_of(comm_), .buffer_bytes = 0};
+  capabilities_ = {.name = "mpi",
+                   .is_fault_tolerant = false,
+                   .max_tag = max_tag_of(comm_),
+                   .buffer_bytes = 0,
+                   .cancels_sends = false};
 }
 
 MpiEnd::~MpiEnd() { join(); }

@@ -415,7 +415,7 @@ TEST(ProtocolTrace, ALostAbortIsImpliedByTheNextProposal) {
   traced.script(0).lost = {MessageKind::decision};
   traced.cluster().begin(swapped);
   traced.tick_until(0, StepState::idle);  // Rank 0 was the one to say no.
-  ASSERT_EQ(traced.cluster().engine(1).health().state, StepState::staged);
+  ASSERT_EQ(traced.cluster().engine(1).health().state, StepState::staging);
   traced.script(0).lost.clear();
   traced.begin_on(0, swapped);
   traced.tick_until(1, StepState::idle);

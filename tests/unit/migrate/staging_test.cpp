@@ -41,6 +41,18 @@ TEST(StagingArena, ReusesAGapOnlyWhenItIsLargeEnough) {
   EXPECT_EQ(joined->data(), first->data());
 }
 
+TEST(StagingArena, RemembersTheMostThatWasUsedAtOnce) {
+  StagingArena arena(512);
+  EXPECT_EQ(arena.peak_bytes(), 0U);
+  const auto first = arena.allocate(100);
+  const auto second = arena.allocate(64);
+  ASSERT_TRUE(first && second);
+  arena.release(*first);
+  ASSERT_TRUE(arena.allocate(64));
+  EXPECT_FALSE(arena.allocate(1024));
+  EXPECT_EQ(arena.peak_bytes(), 192U);
+}
+
 TEST(StagingArena, GivesEmptyBlocksFromAnEmptyBudget) {
   StagingArena arena(0);
   EXPECT_TRUE(arena.allocate(0));

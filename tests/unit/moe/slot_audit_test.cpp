@@ -79,7 +79,7 @@ TEST_F(NzSlotAuditTest, SeesPaddingThatChanged) {
   audit.begin();
   EXPECT_EQ(audit.count_unnamed_changes(), 0);
   const TensorSpec& w13 = store_.tensors(LayerId{0}).front();
-  w13.base[w13.stride_bytes + 7] = std::byte{1};  // Behind the first row of slot 1.
+  w13.base[2 * w13.stride_bytes - 1] = std::byte{1};  // Of slot 1, where no row lies.
   EXPECT_EQ(audit.count_unnamed_changes(), 1);
 }
 

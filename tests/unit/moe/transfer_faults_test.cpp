@@ -4,13 +4,17 @@
 #include "support/cluster.hpp"
 #include "support/placements.hpp"
 
+#include <trimtab/transport/inproc.hpp>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <initializer_list>
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,6 +24,7 @@ namespace {
 using testing::HasSubstr;
 
 constexpr auto deadline = std::chrono::seconds(5);
+constexpr std::size_t bundle_bytes = 192;  ///< Of the cluster's weights.
 
 /// Tells the faults of a rank what its engine starts.
 class StartObserver final : public EngineObserver {
@@ -38,7 +43,8 @@ class FaultyCluster {
   FaultyCluster(const Topology& topology, const Placement& placement,
                 const std::vector<TransferFault>& faults, std::size_t staging_budget = 1 << 20) {
     for (const Rank rank : ids<Rank>(topology.num_ranks()))
-      faults_.push_back(std::make_unique<TransferFaults>(faults, topology, rank));
+      faults_.push_back(std::make_unique<TransferFaults>(faults, topology, rank,
+                                                         std::vector<std::size_t>(2, bundle_bytes)));
     EngineOptions options;
     options.staging_budget_bytes = staging_budget;
     options.deadline = deadline;
@@ -214,6 +220,84 @@ TEST_F(FourTransfers, WhatNoTransferReachesDoesNotStrike) {
   faulty.migrate(after_);
   EXPECT_EQ(faulty.num_struck(0), 0);
   EXPECT_EQ(faulty.num_rolled_back(), 0U);
+}
+
+/// Rank 0 sends two bundles of 20 bytes to rank 1, each in two pieces, the second with the checksum.
+class TwoPieces : public testing::Test {
+ protected:
+  void spoil(const TransferFault& fault) {
+    auto ends = std::move(*make_inproc_transports(2));
+    const Topology topology = test::uniform(2, 1, 4);
+    faults_.emplace(std::vector<TransferFault>{fault}, topology, Rank{0}, std::vector<std::size_t>{20});
+    sender_ = faults_->wrap(std::move(ends[0]), clock_);
+    receiver_ = std::move(ends[1]);
+    Step step;
+    for (const std::int32_t slot : {0, 1})
+      step.moves.push_back({LayerId{0}, ExpertId{slot}, SlotId{slot}, SlotId{slot + 2}, MoveKind::transfer});
+    faults_->on_begin(step);
+    for (std::int32_t bundle = 0; bundle < 2; ++bundle) {
+      send({std::span(first_)});
+      send({std::span(second_), std::span(checksum_)});
+    }
+  }
+
+  /// Every leg that arrives, one after another.
+  std::vector<std::vector<std::byte>> arrived() {
+    std::vector<std::vector<std::byte>> all;
+    for (;;) {
+      std::vector<std::byte> memory(12);
+      const Leg leg = receive_leg(Rank{0}, tag, memory);
+      const Ticket ticket = *receiver_->post({&leg, 1});
+      if (*receiver_->poll(ticket, std::chrono::nanoseconds(0)) != Progress::done) {
+        receiver_->cancel(ticket);
+        return all;
+      }
+      all.push_back(memory);
+    }
+  }
+  static constexpr Tag tag{7};
+
+  void send(std::initializer_list<std::span<const std::byte>> parts) {
+    std::vector<Leg> legs;
+    for (const auto part : parts) legs.push_back(send_leg(Rank{1}, tag, part));
+    last_ = *sender_->post(legs);
+  }
+
+  const std::vector<std::byte> first_ = std::vector<std::byte>(12, std::byte{1});
+  const std::vector<std::byte> second_ = std::vector<std::byte>(8, std::byte{2});
+  const std::vector<std::byte> checksum_ = std::vector<std::byte>(8, std::byte{3});
+  test::VirtualClock clock_;
+  std::optional<TransferFaults> faults_;
+  std::unique_ptr<Transport> sender_;
+  std::unique_ptr<Transport> receiver_;
+  Ticket last_;
+};
+
+TEST_F(TwoPieces, OnlyTheFirstPieceIsCorrupted) {
+  spoil({FaultAction::corrupt, 1});
+  const auto legs = arrived();
+  ASSERT_EQ(legs.size(), 6U);
+  const std::vector<std::size_t> damaged = [&] {
+    std::vector<std::size_t> found;
+    for (std::size_t i = 0; i < legs.size(); ++i) {
+      if (std::ranges::find(legs[i], std::byte{0xfe}) != legs[i].end()) found.push_back(i);
+    }
+    return found;
+  }();
+  EXPECT_EQ(damaged, std::vector<std::size_t>{3});
+}
+
+TEST_F(TwoPieces, AllPiecesOfADroppedTransferAreLost) {
+  spoil({FaultAction::drop, 0});
+  EXPECT_EQ(arrived().size(), 3U);
+}
+
+TEST_F(TwoPieces, ADelayHoldsAllPiecesAndWhatFollows) {
+  spoil({FaultAction::delay, 1, std::chrono::milliseconds(5)});
+  EXPECT_EQ(arrived().size(), 3U);
+  clock_.advance(std::chrono::milliseconds(5));
+  EXPECT_EQ(*sender_->poll(last_, std::chrono::nanoseconds(0)), Progress::pending);
+  EXPECT_EQ(arrived().size(), 3U);
 }
 
 }  // namespace
