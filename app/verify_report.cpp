@@ -21,7 +21,7 @@ constexpr std::size_t max_listed = 10;
 bool is_caught(const MutantReport& mutant) { return mutant.violation.has_value(); }
 
 std::string replay(const Violation& violation, const VerifyResult& result) {
-  const std::string command =
+  std::string command =
       fmt::format("trimtab verify {}", replay_arguments(violation.seed, result.options.cases));
   if (result.transport == "inproc") return command;
   return fmt::format("mpirun -n {} {} --transport {}", *result.options.cases.ranks, command,

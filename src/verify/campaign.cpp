@@ -73,6 +73,7 @@ Result<std::vector<MutantReport>> run_mutants(const CampaignOptions& options, st
   executor.for_each_index(played.size(), [&](std::size_t i) { played[i] = run_mutant(options, mutants[i]); });
   if (Status all = first_error(played); !all) return failure(std::move(all));
   std::vector<MutantReport> reports;
+  reports.reserve(played.size());
   for (auto& one : played) reports.push_back(std::move(**one));
   return reports;
 }
