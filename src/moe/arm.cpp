@@ -186,6 +186,7 @@ class ArmImpl final : public Arm {
   };
 
   [[nodiscard]] Mark mark() const;
+  Status await_decision();
   Status admit();
   void count_rows();
 
@@ -255,9 +256,26 @@ void ArmImpl::begin_block() {
   if (balancing_) balancing_->audit().begin();
 }
 
+/// What a mutant does wrong shows in the forwards after a decision. Without this a fast block would be over
+/// before one, and the step would end in forwards without tokens.
+Status ArmImpl::await_decision() {
+  const auto is_open = [this] {
+    const StepState state = balancing_->engine().health().state;
+    return state == StepState::proposed || state == StepState::staging || state == StepState::staged;
+  };
+  while (is_open()) {
+    if (Status progressed = balancing_->engine().progress(advance_budget); !progressed) return progressed;
+    std::this_thread::yield();
+  }
+  return {};
+}
+
 /// Waits until the engine lets the next forward begin.
 Status ArmImpl::admit() {
   if (!balancing_) return {};
+  if (options_.mutant) {
+    if (Status decided = await_decision(); !decided) return decided;
+  }
   for (;;) {
     const Result<Admission> admission = balancing_->advance(Forward{next_});
     if (!admission) return tl::unexpected(admission.error());

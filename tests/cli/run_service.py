@@ -190,6 +190,9 @@ class RunUnderMpi(Run):
     def test_layouts_serve_the_same(self):
         self.skipTest("the same code as with threads")
 
+    def test_staging_of_one_expert(self):
+        self.skipTest("the same code as with threads, and hundreds of steps")
+
     def test_four_processes(self):
         self.check(self.serve(*SMALL, "--ranks", 4), "mpi", 4)
 
