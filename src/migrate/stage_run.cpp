@@ -193,11 +193,10 @@ bool StageRun::convert_once(const Bundle& bundle) noexcept {
   return true;
 }
 
+/// When there is nothing to convert.
 template <class Bundle>
 bool StageRun::may_read(const Bundle& bundle) const noexcept {
-  if (!bundle.reads_slot() || bundle.is_begun()) return true;
-  const Move& move = bundle.move();
-  return is_open(move.layer) && context_.store.is_converted(move.layer, move.source);
+  return !bundle.reads_slot() || bundle.is_begun() || is_open(bundle.move().layer);
 }
 
 /// What `exchange` begins with is converted before the vote and not while nobody computes: as much of it as

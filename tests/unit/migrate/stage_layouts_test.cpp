@@ -6,6 +6,7 @@
 #include "verify/layout_weights.hpp"
 #include "verify/virtual_clock.hpp"
 
+#include <trimtab/transport/decorator.hpp>
 #include <trimtab/transport/inproc.hpp>
 
 #include <gtest/gtest.h>
@@ -23,26 +24,48 @@ using verify::LayoutWeights;
 using verify::SlotContents;
 using verify::VirtualClock;
 
-constexpr std::int32_t num_slots = 4;  ///< Of each of two ranks.
-const BundleShape bundle{{"w13", ElementType::int8, 1030, 1000},
-                         {"scale", ElementType::float32, 1, 1030},
-                         {"w2", ElementType::bfloat16, 300, 500}};
+constexpr std::int32_t num_slots = 6;  ///< Of each of two ranks.
+const BundleShape bundle{{"w13", ElementType::int8, 530, 1000},
+                         {"scale", ElementType::float32, 1, 530},
+                         {"w2", ElementType::bfloat16, 100, 500}};
 /// Of one slot: its matrices.
-constexpr std::size_t converted = 1030 * 1000 + 300 * 500 * 2;
+constexpr std::size_t converted = 530 * 1000 + 100 * 500 * 2;
 
-/// Slot s of rank 0, and slot 4 + s of rank 1, hold the expert of the slot's number in every layer.
+/// Slots hold the expert of their number in every layer; the first six are of rank 0.
 Move move(std::int32_t layer, std::int32_t source, std::int32_t destination, MoveKind kind,
           std::int32_t round = 0) {
   return {LayerId{layer}, ExpertId{source}, SlotId{source}, SlotId{destination}, kind, round};
 }
 
-/// Two ranks in the middle of a step, over layers of 5 MB.
+/// One that does not say when it reads: all of a bundle is then posted before any of it is taken.
+class SilentTransport final : public TransportDecorator {
+ public:
+  explicit SilentTransport(std::unique_ptr<Transport> end)
+      : TransportDecorator(std::move(end)), capabilities_(inner().capabilities()) {
+    capabilities_.tells_watchers = false;
+  }
+
+  [[nodiscard]] const Capabilities& capabilities() const noexcept override { return capabilities_; }
+
+  Result<Ticket> post(std::span<const Leg> legs) override {
+    std::vector<Leg> silent(legs.begin(), legs.end());
+    for (Leg& leg : silent) leg.watcher = nullptr;
+    return inner().post(silent);
+  }
+
+ private:
+  Capabilities capabilities_;
+};
+
+/// Two ranks in the middle of a step, over layers of 4 MB.
 class StageLayouts {
  public:
-  StageLayouts(std::int32_t num_layers, Arrangement arrangement, std::vector<Move> moves) {
+  StageLayouts(std::int32_t num_layers, Arrangement arrangement, std::vector<Move> moves,
+               const BundleShape& shape = bundle) {
     step_.moves = std::move(moves);
-    const std::vector<BundleShape> layers(static_cast<std::size_t>(num_layers), bundle);
+    const std::vector<BundleShape> layers(static_cast<std::size_t>(num_layers), shape);
     const auto identity = *Placement::identity(num_layers, 2 * num_slots, 2 * num_slots);
+    for (auto& end : channels_) end = std::make_unique<SilentTransport>(std::move(end));
     for (Rank rank : ids<Rank>(2)) {
       const IdRange<SlotId> slots = topology_.slots_of(rank);
       auto& weights = *ranks_.emplace_back(std::make_unique<LayoutWeights>(
@@ -103,8 +126,8 @@ class StageOverLayouts : public testing::TestWithParam<Arrangement> {};
 
 TEST_P(StageOverLayouts, ConvertsOnePieceAtATimeWithoutABudget) {
   StageLayouts ranks(1, GetParam(),
-                     {move(0, 5, 0, MoveKind::transfer), move(0, 2, 1, MoveKind::displaced),
-                      move(0, 1, 2, MoveKind::local_copy), move(0, 0, 4, MoveKind::transfer)});
+                     {move(0, 7, 0, MoveKind::transfer), move(0, 2, 1, MoveKind::displaced),
+                      move(0, 1, 2, MoveKind::local_copy), move(0, 0, 6, MoveKind::transfer)});
   for (std::size_t call = 0; !ranks.is_complete(); ++call) {
     ASSERT_LE(ranks.progress(call % 2), piece_bytes);
     ASSERT_LT(call, 1000U);
@@ -118,7 +141,7 @@ TEST_P(StageOverLayouts, ConvertsOnePieceAtATimeWithoutABudget) {
 
 /// What was read for the vote is not read again, nor are slots that stay as they are.
 TEST_P(StageOverLayouts, ConvertsWhatIsReadOrExchangedAndNoMore) {
-  StageLayouts ranks(1, GetParam(), {move(0, 5, 0, MoveKind::transfer), move(0, 1, 2, MoveKind::local_copy)});
+  StageLayouts ranks(1, GetParam(), {move(0, 7, 0, MoveKind::transfer), move(0, 1, 2, MoveKind::local_copy)});
   ranks.stage();
   EXPECT_EQ(ranks.store(0).bytes_converted(), 3 * converted);  // From slot 1, and where bundles come to.
   EXPECT_EQ(ranks.store(1).bytes_converted(), converted);
@@ -131,18 +154,19 @@ TEST_P(StageOverLayouts, ConvertsWhatIsReadOrExchangedAndNoMore) {
 
 TEST_P(StageOverLayouts, ExchangesTheLayerThatIsOpenFirst) {
   StageLayouts ranks(2, GetParam(),
-                     {move(0, 1, 2, MoveKind::local_copy), move(1, 1, 2, MoveKind::local_copy)});
+                     {move(0, 1, 2, MoveKind::local_copy), move(0, 2, 1, MoveKind::displaced),
+                      move(1, 1, 2, MoveKind::local_copy), move(1, 2, 1, MoveKind::displaced)});
   ranks.stage();
-  EXPECT_EQ(ranks.store(0).bytes_converted(), 3 * converted);
-  EXPECT_EQ(ranks.exchange(0), 3 * converted);  // Both back, one there.
+  EXPECT_EQ(ranks.store(0).bytes_converted(), 4 * converted);
+  EXPECT_EQ(ranks.exchange(0), 6 * converted);  // Two layers back, one there.
   ranks.check(true);
 }
 
 /// Copies of a layer go along with its sends, whose order is that of the rounds.
 TEST_P(StageOverLayouts, OpensALayerOnceForSendsAndCopies) {
   StageLayouts ranks(2, GetParam(),
-                     {move(0, 0, 1, MoveKind::local_copy), move(0, 0, 4, MoveKind::transfer, 1),
-                      move(1, 0, 1, MoveKind::local_copy), move(1, 0, 4, MoveKind::transfer, 0)});
+                     {move(0, 0, 1, MoveKind::local_copy), move(0, 0, 6, MoveKind::transfer, 1),
+                      move(1, 0, 1, MoveKind::local_copy), move(1, 0, 6, MoveKind::transfer, 0)});
   ranks.stage();
   EXPECT_EQ(ranks.store(0).bytes_converted(), 3 * converted);  // A source of each layer, slot 1 of the last.
   ranks.exchange(0);
@@ -154,9 +178,32 @@ TEST_P(StageOverLayouts, FinishesTheCopiesOfALayerBeforeItOpensAnother) {
   StageLayouts ranks(2, GetParam(),
                      {move(0, 0, 1, MoveKind::local_copy), move(1, 0, 1, MoveKind::local_copy),
                       move(1, 0, 2, MoveKind::local_copy), move(1, 0, 3, MoveKind::local_copy),
-                      move(1, 0, 4, MoveKind::transfer)});
+                      move(1, 0, 4, MoveKind::local_copy), move(1, 0, 5, MoveKind::local_copy),
+                      move(1, 0, 6, MoveKind::transfer)});
   ranks.stage();
-  EXPECT_EQ(ranks.store(0).bytes_converted(), 3 * converted);  // As above.
+  EXPECT_EQ(ranks.store(0).bytes_converted(), 3 * converted);  // A source of each layer, slot 1 of the last.
+}
+
+TEST_P(StageOverLayouts, KeepsALayerOpenAsLongAsItIsCopied) {
+  std::vector<Move> moves{move(1, 0, 6, MoveKind::transfer, 0), move(0, 0, 6, MoveKind::transfer, 1)};
+  for (const std::int32_t slot : {1, 2, 3, 4, 5}) moves.push_back(move(1, 0, slot, MoveKind::local_copy));
+  StageLayouts ranks(2, GetParam(), std::move(moves));
+  ranks.stage();
+  ranks.exchange(0);
+  ranks.exchange(1);
+  ranks.check(true);
+}
+
+/// Two bundles that are sent in one piece each, to a rank that does not take the first for a while.
+TEST_P(StageOverLayouts, KeepsALayerOpenAsLongAsItIsSent) {
+  StageLayouts ranks(2, GetParam(),
+                     {move(0, 0, 6, MoveKind::transfer, 0), move(1, 0, 6, MoveKind::transfer, 1)},
+                     {{"w13", ElementType::int8, 100, 50}});
+  for (int i = 0; i < 20; ++i) ranks.progress(0);
+  EXPECT_EQ(ranks.store(0).bytes_converted(), 100 * 50U);
+  ranks.stage();
+  ranks.exchange(1);
+  ranks.check(true);
 }
 
 INSTANTIATE_TEST_SUITE_P(OfHostMemory, StageOverLayouts,
@@ -167,7 +214,7 @@ INSTANTIATE_TEST_SUITE_P(OfHostMemory, StageOverLayouts,
 /// A whole storage is read for all slots, once per opening.
 TEST(StageOverWholeStorages, ReadsThemBeforeTheVoteAndOnlyWritesThemInTheExchange) {
   StageLayouts ranks(1, Arrangement::poisoning_nz,
-                     {move(0, 5, 0, MoveKind::transfer), move(0, 1, 2, MoveKind::local_copy)});
+                     {move(0, 7, 0, MoveKind::transfer), move(0, 1, 2, MoveKind::local_copy)});
   ranks.stage();
   const std::uint64_t whole = (num_slots + 2) * converted;  // With two fused experts.
   EXPECT_EQ(ranks.store(0).bytes_converted(), whole);
