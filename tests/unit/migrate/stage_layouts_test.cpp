@@ -90,7 +90,7 @@ class StageLayouts {
   void stage() {
     for (std::size_t call = 0; !is_complete(); ++call) {
       progress(call % 2);
-      ASSERT_LT(call, 10000U);
+      ASSERT_LT(call, 1000U);
     }
   }
   /// @return what it converted on `rank`.
