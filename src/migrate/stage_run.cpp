@@ -44,7 +44,10 @@ StageRun::StageRun(const Context& context, const Step& step, std::span<std::byte
 }
 
 void StageRun::add_incoming(const Move& move, std::span<std::byte>& staging) {
-  needs_workspaces_ = needs_workspaces_ || context_.store.needs_workspace(move.layer);
+  if (context_.store.needs_workspace(move.layer)) {
+    needs_workspaces_ = true;
+    is_prepared_ = false;
+  }
   const std::size_t bytes = context_.store.bundle_bytes(move.layer);
   TRIMTAB_ASSERT(staged_bytes(bytes) <= staging.size());
   incoming_.push_back(std::make_unique<IncomingBundle>(context_, move, staging.first(bytes)));
@@ -76,6 +79,7 @@ void StageRun::list_open() {
   }
   std::ranges::stable_sort(open_sends_, comes_before<OutgoingBundle>);
   std::ranges::stable_sort(open_receives_, comes_before<IncomingBundle>);
+  std::ranges::stable_sort(open_copies_, {}, [](const auto* bundle) { return bundle->move().layer; });
   std::ranges::stable_sort(incoming_, {}, [](const auto& bundle) {
     return std::pair(bundle->move().layer, bundle->move().kind == MoveKind::displaced);
   });
@@ -125,17 +129,16 @@ Result<bool> StageRun::work_once() {
     Result<bool> worked = turn_ == 0 ? send_once() : turn_ == 1 ? receive_once() : copy_once();
     if (!worked || *worked) return worked;
   }
-  return false;
+  return prepare_once();
 }
 
 Result<bool> StageRun::send_once() {
   for (OutgoingBundle* bundle : open_sends_) {
-    Result<bool> worked = bundle->advance(may_post(*bundle));
+    const bool may_go = is_in_turn(*bundle);
+    if (may_go && convert_once(*bundle)) return true;
+    Result<bool> worked = bundle->advance(may_go && may_read(*bundle));
     if (!worked) return worked;
-    if (bundle->is_done()) {
-      end_reading(*bundle);
-      std::erase(open_sends_, bundle);
-    }
+    if (bundle->is_done()) std::erase(open_sends_, bundle);
     if (*worked) return true;
     if (!bundle->is_posted()) return false;
   }
@@ -157,12 +160,13 @@ Result<bool> StageRun::receive_once() {
 }
 
 Result<bool> StageRun::copy_once() {
+  const bool may_open = may_open_for_copies();
   for (IncomingBundle* bundle : open_copies_) {
+    if ((may_open || is_open(bundle->move().layer)) && convert_once(*bundle)) return true;
     if (!may_read(*bundle)) continue;
     Result<bool> worked = bundle->advance(true);
     if (!worked) return worked;
     if (bundle->is_done()) {
-      end_reading(*bundle);
       on_staged(*bundle);
       std::erase(open_copies_, bundle);
     }
@@ -171,26 +175,48 @@ Result<bool> StageRun::copy_once() {
   return false;
 }
 
-bool StageRun::may_post(const OutgoingBundle& bundle) noexcept {
+bool StageRun::is_in_turn(const OutgoingBundle& bundle) const noexcept {
   if (bundle.is_begun()) return true;
   std::int32_t oldest = open_sends_.front()->move().round;
   if (!open_receives_.empty()) oldest = std::min(oldest, open_receives_.front()->move().round);
-  const bool is_its_round = bundle.move().round <= oldest + rounds_ahead;
-  return is_its_round && bundle.has_source() && may_read(bundle);
+  return bundle.move().round <= oldest + rounds_ahead && bundle.has_source();
 }
 
-/// Counts the bundle as a reader when it may begin.
+/// Opens the layer of the slot that `bundle` is to be read from, if that can be, and converts a piece of it.
+/// @return whether there was anything to convert.
 template <class Bundle>
-bool StageRun::may_read(const Bundle& bundle) noexcept {
-  if (!bundle.reads_slot() || bundle.is_begun()) return true;
-  if (!open(bundle.move().layer)) return false;
-  ++num_readers_;
+bool StageRun::convert_once(const Bundle& bundle) noexcept {
+  if (!bundle.reads_slot() || bundle.is_begun()) return false;
+  const Move& move = bundle.move();
+  if (!open(move.layer) || context_.store.is_converted(move.layer, move.source)) return false;
+  context_.store.convert_slot(move.layer, move.source, piece_bytes);
   return true;
 }
 
+/// When there is nothing to convert.
 template <class Bundle>
-void StageRun::end_reading(const Bundle& bundle) noexcept {
-  if (bundle.reads_slot()) --num_readers_;
+bool StageRun::may_read(const Bundle& bundle) const noexcept {
+  return !bundle.reads_slot() || bundle.is_begun() || is_open(bundle.move().layer);
+}
+
+/// What `exchange` begins with is converted before the vote and not while nobody computes: as much of it as
+/// the workspaces hold, which is one layer.
+bool StageRun::prepare_once() noexcept {
+  if (is_prepared_ || !open_sends_.empty() || !open_receives_.empty() || !open_copies_.empty()) return false;
+  const auto is_of_open = [&](const auto& bundle) { return bundle->move().layer == open_layer_; };
+  std::ranges::rotate(incoming_, std::ranges::find_if(incoming_, is_of_open));
+  const auto first = std::ranges::find_if(
+      incoming_, [&](const auto& bundle) { return context_.store.needs_workspace(bundle->move().layer); });
+  if (!open((*first)->move().layer)) return false;
+  const auto lacks = [&](const auto& bundle) {
+    return is_of_open(bundle) &&
+           !context_.store.is_converted(bundle->move().layer, bundle->move().destination);
+  };
+  const auto next = std::ranges::find_if(incoming_, lacks);
+  if (next != incoming_.end())
+    context_.store.convert_slot(*open_layer_, (*next)->move().destination, piece_bytes);
+  is_prepared_ = std::ranges::none_of(incoming_, lacks);
+  return true;
 }
 
 void StageRun::on_staged(const IncomingBundle& bundle) {
@@ -198,15 +224,45 @@ void StageRun::on_staged(const IncomingBundle& bundle) {
   if (bundle.move().kind != MoveKind::displaced) on_verified(bundle.move(), bundle.staged());
 }
 
-/// Whether bundles of `layer` can be read now. One layer at a time is in the workspaces, and as long as it
-/// is read there.
+/// Whether a bundle that was begun is read from the open layer still.
+bool StageRun::is_reading() const noexcept {
+  const auto reads = [&](const auto* bundle) {
+    return bundle->reads_slot() && bundle->is_begun() && bundle->move().layer == open_layer_;
+  };
+  return std::ranges::any_of(open_sends_, reads) || std::ranges::any_of(open_copies_, reads);
+}
+
+/// Sends have an order, which tells the layers that are opened; copies go along. When no send is left to be
+/// read from workspaces, copies open one layer after another.
+bool StageRun::may_open_for_copies() const noexcept {
+  if (!needs_workspaces_) return true;
+  const auto reads_workspace = [&](const OutgoingBundle* bundle) {
+    return bundle->reads_slot() && context_.store.needs_workspace(bundle->move().layer);
+  };
+  const auto reads_open_layer = [&](const IncomingBundle* bundle) {
+    return bundle->reads_slot() && bundle->move().layer == open_layer_;
+  };
+  return std::ranges::none_of(open_sends_, reads_workspace) &&
+         std::ranges::none_of(open_copies_, reads_open_layer);
+}
+
+/// Whether `layer` can be used now, as far as it is converted. One layer at a time is in the workspaces, and
+/// as long as it is read there.
 bool StageRun::open(LayerId layer) noexcept {
-  if (!context_.store.needs_workspace(layer) || open_layer_ == layer) return true;
-  if (!has_acquired_ || (open_layer_ && num_readers_ > 0)) return false;
+  if (is_open(layer)) return true;
+  if (!has_acquired_ || is_reading()) return false;
   close_layer();
-  context_.store.begin_layer(layer);
+  context_.store.open_layer(layer);
   open_layer_ = layer;
   return true;
+}
+
+/// After the vote, when the workspaces are free. In one go.
+void StageRun::open_converted(LayerId layer, SlotId slot) noexcept {
+  const bool is_open = open(layer);
+  TRIMTAB_ASSERT(is_open);
+  while (!context_.store.convert_slot(layer, slot, context_.store.bundle_bytes(layer))) {
+  }
 }
 
 void StageRun::close_layer() noexcept {
@@ -225,11 +281,10 @@ bool StageRun::is_quiet() {
   return quiet;
 }
 
-/// Layer by layer, so each is opened once, and the first may still be open from reading.
+/// Layer by layer, so each is opened once, and the first is open already.
 void StageRun::exchange() noexcept {
   for (const auto& bundle : incoming_) {
-    const bool is_open = open(bundle->move().layer);
-    TRIMTAB_ASSERT(is_open);
+    open_converted(bundle->move().layer, bundle->move().destination);
     context_.store.exchange_bundle(bundle->move().layer, bundle->move().destination, bundle->staged());
   }
   close_layer();
@@ -239,8 +294,7 @@ Status StageRun::verify_exchanged(std::size_t count, std::uint64_t salt) {
   for (std::size_t i = 0; i < std::min(count, incoming_.size()); ++i) {
     const IncomingBundle& bundle = *incoming_[(salt + i) % incoming_.size()];
     const Move& move = bundle.move();
-    const bool is_open = open(move.layer);
-    TRIMTAB_ASSERT(is_open);
+    open_converted(move.layer, move.destination);
     const std::uint64_t found = context_.store.checksum(move.layer, move.destination, move.expert);
     if (found != bundle.checksum())
       return checksum_mismatch(move, bundle.checksum(), found, "in its slot after the commit");

@@ -25,6 +25,8 @@ namespace trimtab {
 /// Until `exchange` nothing but staging and the store's workspaces is written. Layers whose slots are not
 /// addressable are read one after another through the workspaces, which this run then keeps to itself until
 /// it is destroyed; while another run has them, nothing of such a layer moves and the run does not complete.
+/// There, slots are converted only if a bundle is read from them or exchanged with them; before the run is
+/// complete, also those of the layer with which `exchange` begins.
 /// Not thread-safe. Borrows everything; staging, step and store must outlive every posted receive and send
 /// (`is_quiet`).
 class StageRun {
@@ -44,7 +46,7 @@ class StageRun {
                                                 const ExpertStore& store);
 
   /// Works until nothing can be done now or `until` has passed; at least one piece of work is tried. Pieces
-  /// are piece_bytes at most, whatever the bundles are, but for the conversion of a layer.
+  /// are piece_bytes at most, whatever the bundles and their layouts are, but for a tensor in a WholeStorage.
   /// @return whether anything was done; `corrupt` naming layer, expert and slots when a payload does not
   /// verify, or a transport's error.
   Result<bool> progress(const Clock& clock, Clock::time_point until);
@@ -52,7 +54,8 @@ class StageRun {
   /// All bundles are staged and verified, all sends are complete, and the workspaces that `exchange` needs
   /// are this run's.
   [[nodiscard]] bool is_complete() const noexcept {
-    return open_sends_.empty() && open_receives_.empty() && open_copies_.empty() && has_workspaces();
+    return open_sends_.empty() && open_receives_.empty() && open_copies_.empty() && has_workspaces() &&
+           is_prepared_;
   }
 
   /// Gives up what is still posted. Staging may be reused once `is_quiet`.
@@ -60,8 +63,8 @@ class StageRun {
   /// Whether no posted receive can still write into staging, nor a send read. Polls.
   [[nodiscard]] bool is_quiet();
 
-  /// Swaps every staged bundle with its slot; a layer in workspaces is written back once. Precondition:
-  /// is_complete, no reader of the slots.
+  /// Swaps every staged bundle with its slot; a layer in workspaces is written back once, in those slots.
+  /// Precondition: is_complete, no reader of the slots.
   virtual void exchange() noexcept;
 
   /// Re-reads up to `count` exchanged slots and compares them with what was verified in staging, beginning at
@@ -84,7 +87,13 @@ class StageRun {
 
  private:
   [[nodiscard]] bool has_workspaces() const noexcept { return !needs_workspaces_ || has_acquired_; }
+  [[nodiscard]] bool is_open(LayerId layer) const noexcept {
+    return !context_.store.needs_workspace(layer) || open_layer_ == layer;
+  }
+  [[nodiscard]] bool is_reading() const noexcept;
+  [[nodiscard]] bool may_open_for_copies() const noexcept;
   [[nodiscard]] bool open(LayerId layer) noexcept;
+  void open_converted(LayerId layer, SlotId slot) noexcept;
   void close_layer() noexcept;
 
   void add_incoming(const Move& move, std::span<std::byte>& staging);
@@ -97,15 +106,17 @@ class StageRun {
   Result<bool> send_once();
   Result<bool> receive_once();
   Result<bool> copy_once();
+  [[nodiscard]] bool prepare_once() noexcept;
   template <class Bundle>
-  [[nodiscard]] bool may_read(const Bundle& bundle) noexcept;
-  [[nodiscard]] bool may_post(const OutgoingBundle& bundle) noexcept;
+  [[nodiscard]] bool convert_once(const Bundle& bundle) noexcept;
   template <class Bundle>
-  void end_reading(const Bundle& bundle) noexcept;
+  [[nodiscard]] bool may_read(const Bundle& bundle) const noexcept;
+  [[nodiscard]] bool is_in_turn(const OutgoingBundle& bundle) const noexcept;
   void on_staged(const IncomingBundle& bundle);
 
   Context context_;
-  /// As they are exchanged: by layer, what leaves a slot by exchange behind what takes its place.
+  /// As they are exchanged: by layer, what leaves a slot by exchange behind what takes its place. Once all
+  /// are staged, from the layer on that is open.
   std::vector<std::unique_ptr<IncomingBundle>> incoming_;
   std::vector<std::unique_ptr<OutgoingBundle>> outgoing_;
   // What is not done yet. Sends and receives in one order on all ranks: see `comes_before`.
@@ -115,8 +126,8 @@ class StageRun {
   std::size_t turn_ = 0;  ///< Sends, receives and copies take turns.
   bool needs_workspaces_ = false;
   bool has_acquired_ = false;
+  bool is_prepared_ = true;            ///< The slots that `exchange` begins with are in the workspaces.
   std::optional<LayerId> open_layer_;  ///< In the store's workspaces.
-  std::size_t num_readers_ = 0;        ///< Bundles begun that are read from live slots: the layer must stay.
   std::uint64_t bytes_received_ = 0;
   std::uint64_t bytes_copied_ = 0;
   std::uint64_t bytes_exchanged_ = 0;

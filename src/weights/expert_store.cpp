@@ -5,6 +5,7 @@
 
 #include "bundle_checks.hpp"
 #include "core/bulk_copy.hpp"
+#include "layer_copy.hpp"
 #include "nd_copy.hpp"
 #include "workspaces.hpp"
 
@@ -61,7 +62,8 @@ std::size_t size_of(ElementType type) noexcept {
 ExpertStore::ExpertStore(std::int32_t num_layers, IdRange<SlotId> slots)
     : slots_(slots),
       layers_(static_cast<std::size_t>(num_layers)),
-      workspaces_(std::make_unique<Workspaces>()) {}
+      workspaces_(std::make_unique<Workspaces>()),
+      copy_(std::make_unique<LayerCopy>(*workspaces_, slots.size())) {}
 
 ExpertStore::~ExpertStore() = default;
 
@@ -152,30 +154,41 @@ bool ExpertStore::try_acquire_workspaces() noexcept { return !std::exchange(is_a
 
 void ExpertStore::release_workspaces() noexcept { is_acquired_ = false; }
 
-void ExpertStore::begin_layer(LayerId layer) noexcept {
+void ExpertStore::open_layer(LayerId layer) noexcept {
   if (!needs_workspace(layer)) return;
-  TRIMTAB_ASSERT(!begun_);
+  TRIMTAB_ASSERT(!open_);
   const Layer& entry = layers_[layer.index()];
-  for (std::size_t tensor = 0; tensor < entry.tensors.size(); ++tensor) {
-    const std::size_t workspace = entry.workspaces[tensor];
-    if (workspace != Workspaces::none) read_storage(entry.tensors[tensor], (*workspaces_)[workspace]);
+  copy_->begin(entry.tensors, entry.workspaces);
+  open_ = layer;
+}
+
+bool ExpertStore::convert_slot(LayerId layer, SlotId slot, std::size_t max_bytes) noexcept {
+  if (!needs_workspace(layer)) return true;
+  TRIMTAB_ASSERT(open_ == layer && slots_.contains(slot));
+  return copy_->convert(local(slot), max_bytes);
+}
+
+bool ExpertStore::is_converted(LayerId layer, SlotId slot) const noexcept {
+  if (!needs_workspace(layer)) return true;
+  return open_ == layer && copy_->is_converted(local(slot));
+}
+
+void ExpertStore::begin_layer(LayerId layer) noexcept {
+  open_layer(layer);
+  for (SlotId slot : slots_) {
+    while (!convert_slot(layer, slot, bundle_bytes(layer))) {
+    }
   }
-  changed_.assign(slots_.size(), false);
-  begun_ = layer;
 }
 
 void ExpertStore::end_layer(LayerId layer) noexcept {
   if (!needs_workspace(layer)) return;
-  TRIMTAB_ASSERT(begun_ == layer);
-  begun_.reset();
-  if (std::ranges::find(changed_, true) == changed_.end()) return;
-  const Layer& entry = layers_[layer.index()];
-  for (std::size_t tensor = 0; tensor < entry.tensors.size(); ++tensor) {
-    const std::size_t workspace = entry.workspaces[tensor];
-    if (workspace != Workspaces::none)
-      write_storage(entry.tensors[tensor], (*workspaces_)[workspace], changed_);
-  }
+  TRIMTAB_ASSERT(open_ == layer);
+  open_.reset();
+  copy_->write_back();
 }
+
+std::uint64_t ExpertStore::bytes_converted() const noexcept { return copy_->bytes_converted(); }
 
 std::span<std::byte> ExpertStore::tensor_slot(LayerId layer, std::size_t tensor, SlotId slot) const noexcept {
   TRIMTAB_ASSERT(tensor < tensors(layer).size() && is_addressable(tensors(layer)[tensor]));
@@ -192,10 +205,10 @@ std::span<std::byte> ExpertStore::payload(LayerId layer, std::size_t tensor, Slo
   TRIMTAB_ASSERT(tensor < tensors(layer).size() && slots_.contains(slot));
   const Layer& entry = layers_[layer.index()];
   const TensorSpec& spec = entry.tensors[tensor];
-  const std::size_t workspace = entry.workspaces[tensor];
-  if (workspace == Workspaces::none) return {spec.base + local(slot) * spec.stride_bytes, spec.slot_bytes};
-  TRIMTAB_ASSERT(begun_ == layer);
-  return (*workspaces_)[workspace].subspan(local(slot) * spec.slot_bytes, spec.slot_bytes);
+  const bool is_in_storage = entry.workspaces[tensor] == Workspaces::none;
+  if (is_in_storage) return {spec.base + local(slot) * spec.stride_bytes, spec.slot_bytes};
+  TRIMTAB_ASSERT(is_converted(layer, slot));
+  return copy_->rows(tensor, local(slot));
 }
 
 void ExpertStore::read_bundle(LayerId layer, SlotId slot, std::span<std::byte> bundle) const noexcept {
@@ -214,7 +227,7 @@ void ExpertStore::exchange_bundle(LayerId layer, SlotId slot, std::span<std::byt
     bulk_swap(live, bundle.first(live.size()));
     bundle = bundle.subspan(live.size());
   }
-  if (needs_workspace(layer)) changed_[local(slot)] = true;
+  if (needs_workspace(layer)) copy_->mark_changed(local(slot));
 }
 
 std::uint64_t ExpertStore::checksum(LayerId layer, SlotId slot, ExpertId expert) const noexcept {

@@ -22,11 +22,12 @@ struct Tile {
 };
 
 template <class Visit>
-void for_each_tile(NzShape shape, const Visit& visit) {
-  for (std::size_t top = 0; top < shape.rows; top += tile_rows) {
+void for_each_tile(NzShape shape, RowRange rows, const Visit& visit) {
+  const std::size_t end = rows.first + rows.count;
+  for (std::size_t top = rows.first; top < end; top += tile_rows) {
     for (std::size_t left = 0; left < shape.row_bytes; left += tile_row_bytes) {
-      visit(Tile{top * shape.row_bytes + left, nz_offset(shape, top, left),
-                 std::min(tile_rows, shape.rows - top), std::min(tile_row_bytes, shape.row_bytes - left)});
+      visit(Tile{top * shape.row_bytes + left, nz_offset(shape, top, left), std::min(tile_rows, end - top),
+                 std::min(tile_row_bytes, shape.row_bytes - left)});
     }
   }
 }
@@ -70,7 +71,7 @@ void zero_padding(NzShape shape, std::byte* nz) noexcept {
 
 void nd_to_nz(NzShape shape, std::span<const std::byte> nd, std::span<std::byte> nz) noexcept {
   TRIMTAB_ASSERT(nd.size() == shape.rows * shape.row_bytes && nz.size() == nz_bytes(shape));
-  for_each_tile(shape, [&](const Tile& tile) {
+  for_each_tile(shape, {0, shape.rows}, [&](const Tile& tile) {
     copy_tile(shape, tile, [&](std::size_t in_nd, std::size_t in_nz, std::size_t size) {
       std::memcpy(nz.data() + in_nz, nd.data() + in_nd, size);
     });
@@ -79,8 +80,14 @@ void nd_to_nz(NzShape shape, std::span<const std::byte> nd, std::span<std::byte>
 }
 
 void nz_to_nd(NzShape shape, std::span<const std::byte> nz, std::span<std::byte> nd) noexcept {
+  nz_rows_to_nd(shape, {0, shape.rows}, nz, nd);
+}
+
+void nz_rows_to_nd(NzShape shape, RowRange rows, std::span<const std::byte> nz,
+                   std::span<std::byte> nd) noexcept {
   TRIMTAB_ASSERT(nd.size() == shape.rows * shape.row_bytes && nz.size() == nz_bytes(shape));
-  for_each_tile(shape, [&](const Tile& tile) {
+  TRIMTAB_ASSERT(rows.first <= shape.rows && rows.count <= shape.rows - rows.first);
+  for_each_tile(shape, rows, [&](const Tile& tile) {
     copy_tile(shape, tile, [&](std::size_t in_nd, std::size_t in_nz, std::size_t size) {
       std::memcpy(nd.data() + in_nd, nz.data() + in_nz, size);
     });

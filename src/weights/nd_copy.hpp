@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <trimtab/weights/fractal_nz.hpp>
 #include <trimtab/weights/tensor_spec.hpp>
 
 #include <span>
-#include <vector>
 
 namespace trimtab {
 
-/// Bytes of a tensor's slots, rows after rows without gaps, as the two functions below want them; 0 for a
-/// tensor whose slots are addressable. NZ storage is whole, so there the fused shared experts count too.
+/// Slots in the ND copy of a tensor. A whole storage is read and written with its fused shared experts.
+[[nodiscard]] std::size_t num_copied(const TensorSpec& tensor) noexcept;
+
+/// Bytes of that copy, rows after rows without gaps; 0 for a tensor whose slots are addressable.
 [[nodiscard]] std::size_t nd_copy_bytes(const TensorSpec& tensor) noexcept;
 
-/// Copies the tensor from its storage into `nd`.
-void read_storage(const TensorSpec& tensor, std::span<std::byte> nd) noexcept;
+/// Copies some rows of `slot` from storage into `nd`, the slot's part of the copy. Precondition of this and
+/// the next: neither addressable nor a whole storage.
+void read_rows(const TensorSpec& tensor, std::size_t slot, RowRange rows, std::span<std::byte> nd) noexcept;
 
-/// Copies it back. Rows with a pitch: those slots only that are marked in `changed`. NZ: everything, in
-/// place.
-void write_storage(const TensorSpec& tensor, std::span<const std::byte> nd,
-                   const std::vector<bool>& changed) noexcept;
+/// Copies all rows back, in place: NZ padding becomes zero, a gap behind a row is not touched.
+void write_slot(const TensorSpec& tensor, std::size_t slot, std::span<const std::byte> nd) noexcept;
 
 }  // namespace trimtab

@@ -59,6 +59,22 @@ RC_GTEST_PROP(FractalNz, ComesBackByteForByte, ()) {
   RC_ASSERT(back == nd);
 }
 
+RC_GTEST_PROP(FractalNz, ConvertsTheRowsThatItIsAskedFor, ()) {
+  const Matrix matrix = draw_matrix();
+  RowRange rows;
+  rows.first = *rc::gen::inRange<std::size_t>(0, matrix.rows + 1);
+  rows.count = *rc::gen::inRange<std::size_t>(0, matrix.rows - rows.first + 1);
+  const std::vector<std::byte> nz = draw_bytes(NzTranscription{matrix}.size_bytes());
+  std::vector<std::byte> expected = draw_bytes(matrix.size_bytes());
+  std::vector<std::byte> nd = expected;
+  const std::size_t row_bytes = shape_of(matrix).row_bytes;
+  const std::vector<std::byte> all = NzTranscription{matrix}.to_rows(nz);
+  std::copy_n(all.data() + rows.first * row_bytes, rows.count * row_bytes,
+              expected.data() + rows.first * row_bytes);
+  nz_rows_to_nd(shape_of(matrix), rows, nz, nd);
+  RC_ASSERT(nd == expected);
+}
+
 RC_GTEST_PROP(FractalNz, PutsEachByteWhereNzOffsetSays, ()) {
   const Matrix matrix = draw_matrix();
   const auto row = *rc::gen::inRange<std::size_t>(0, matrix.rows);
@@ -69,6 +85,16 @@ RC_GTEST_PROP(FractalNz, PutsEachByteWhereNzOffsetSays, ()) {
 
 constexpr std::int32_t num_layers = 3;
 constexpr std::int32_t num_slots = 6;
+
+/// In pieces of any size, both slots at a time, and none but those.
+void convert(ExpertStore& store, LayerId layer, std::initializer_list<SlotId> slots) {
+  store.open_layer(layer);
+  for (bool is_done = false; !is_done;) {
+    is_done = true;
+    for (const SlotId slot : slots)
+      is_done = store.convert_slot(layer, slot, *rc::gen::inRange<std::size_t>(0, 1500)) && is_done;
+  }
+}
 
 /// Any sequence of exchanges, here followed on a plain map.
 RC_GTEST_PROP(LayoutStores, HoldWhatWasExchangedInto, ()) {
@@ -87,7 +113,12 @@ RC_GTEST_PROP(LayoutStores, HoldWhatWasExchangedInto, ()) {
     const auto a = *rc::gen::inRange(0, num_slots);
     const auto b = *rc::gen::inRange(0, num_slots);
     std::vector<std::byte> staging(store.bundle_bytes(layer));
-    store.begin_layer(layer);  // The cycle of a swap through staging.
+    if (*rc::gen::arbitrary<bool>()) {
+      store.begin_layer(layer);
+    } else {
+      convert(store, layer, {SlotId{a}, SlotId{b}});
+    }
+    // The cycle of a swap through staging.
     store.read_bundle(layer, SlotId{a}, staging);
     store.exchange_bundle(layer, SlotId{b}, staging);
     store.exchange_bundle(layer, SlotId{a}, staging);

@@ -17,6 +17,7 @@
 
 namespace trimtab {
 
+class LayerCopy;
 class Workspaces;
 
 /// What a tensor of the bundle is on every rank, wherever and however it lies there.
@@ -29,11 +30,12 @@ struct BundleTensor {
 /// The weights of this rank's slots, seen as bundles: all tensors that make one expert, moved whole or not at
 /// all (M5), in the order of registration, rows without gaps or padding, whatever their layout.
 ///
-/// Bundles of a layer that `needs_workspace` are read and exchanged between `begin_layer` and `end_layer`
-/// only; for other layers the two do nothing, so that a caller need not know.
-/// Borrows the memory; owns the description and the workspaces. Addresses and format tags never change (M4).
-/// Threads: const calls may run together; calls that write a slot need that no other call touches the same
-/// slot. `begin_layer` and `end_layer` need that no other call runs.
+/// Bundles of a layer that `needs_workspace` are read and exchanged between `begin_layer`, or `open_layer`
+/// and `convert_slot`, and `end_layer` only; for other layers these do nothing, so that a caller need not
+/// know. Borrows the memory; owns the description and the workspaces. Addresses and format tags never change
+/// (M4). Threads: const calls may run together; calls that write a slot need that no other call touches the
+/// same slot. `begin_layer`, `open_layer` and `end_layer` need that no other call runs; `convert_slot` that
+/// no other call but a const one for slots that are converted.
 class ExpertStore {
  public:
   /// `slots` is the rank's range of physical slots, the same in every layer.
@@ -82,12 +84,23 @@ class ExpertStore {
   [[nodiscard]] bool try_acquire_workspaces() noexcept;
   void release_workspaces() noexcept;
 
-  /// Copies tensors whose slots are not addressable into workspaces, where the bundles of `layer` can then be
-  /// used; the storage stays as it is and in service. Precondition: no other such layer is begun.
+  /// Gives the workspaces to `layer`, with no slot in them yet. Precondition: no other such layer has them.
+  void open_layer(LayerId layer) noexcept;
+  /// Copies what `slot`'s bundle lacks in the workspaces there, at most `max_bytes` of it by one call, or
+  /// else one row of a matrix. A `WholeStorage` is read for all slots at once, as a call's only work. The
+  /// storage stays as it is and in service. Precondition: the layer is open.
+  /// @return whether the bundle can be used now.
+  bool convert_slot(LayerId layer, SlotId slot, std::size_t max_bytes) noexcept;
+  /// Whether the bundle can be used as it is: `convert_slot` has nothing left to do.
+  [[nodiscard]] bool is_converted(LayerId layer, SlotId slot) const noexcept;
+  /// `open_layer` and the conversion of all slots in one go.
   void begin_layer(LayerId layer) noexcept;
-  /// Writes back in place what was exchanged since `begin_layer`; nothing when nothing was. Precondition: if
-  /// something was, nobody reads the layer's storage.
+  /// Writes back in place what was exchanged since the layer was opened; nothing when nothing was. Slots that
+  /// were not exchanged are written only in a `WholeStorage`. Precondition: if something was, nobody reads
+  /// the layer's storage.
   void end_layer(LayerId layer) noexcept;
+  /// Payload copied so far from storages to workspaces and back; of a `WholeStorage` all of it, each time.
+  [[nodiscard]] std::uint64_t bytes_converted() const noexcept;
 
   /// Memory of tensor `tensor` of `slot`, a physical slot of this rank. Precondition: it is addressable.
   [[nodiscard]] std::span<std::byte> tensor_slot(LayerId layer, std::size_t tensor,
@@ -130,8 +143,8 @@ class ExpertStore {
   IdRange<SlotId> slots_;
   std::vector<Layer> layers_;
   std::unique_ptr<Workspaces> workspaces_;
-  std::optional<LayerId> begun_;  ///< The layer that is in the workspaces.
-  std::vector<bool> changed_;     ///< Its slots that were exchanged, by local index.
+  std::unique_ptr<LayerCopy> copy_;  ///< Of the layer that is open.
+  std::optional<LayerId> open_;
   bool is_acquired_ = false;
 };
 

@@ -17,6 +17,12 @@ struct NzShape {
   std::size_t row_bytes = 0;
 };
 
+/// Rows of a matrix, `count` of them from `first` on.
+struct RowRange {
+  std::size_t first = 0;
+  std::size_t count = 0;
+};
+
 [[nodiscard]] constexpr std::size_t nz_block_columns(NzShape shape) noexcept {
   return (shape.row_bytes + nz_block_row_bytes - 1) / nz_block_row_bytes;
 }
@@ -43,5 +49,10 @@ void nd_to_nz(NzShape shape, std::span<const std::byte> nd, std::span<std::byte>
 
 /// The way back; padding is not looked at.
 void nz_to_nd(NzShape shape, std::span<const std::byte> nz, std::span<std::byte> nd) noexcept;
+
+/// The same for some rows of the matrix: those of `nd` are written, others not touched. Ranges that begin
+/// with a block are converted fastest.
+void nz_rows_to_nd(NzShape shape, RowRange rows, std::span<const std::byte> nz,
+                   std::span<std::byte> nd) noexcept;
 
 }  // namespace trimtab

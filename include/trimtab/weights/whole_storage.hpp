@@ -21,9 +21,10 @@ struct StorageIdentity {
 /// A tensor's storage in a format without addressable slots: it is read and written whole, or not at all.
 ///
 /// Implemented by an engine for memory of its device: there a conversion is the device's own (a format cast
-/// and a copy in place), and a write to a view of one slot may reach its neighbours.
-/// Threads: calls are serialised by the store's user. Errors: none; a device that fails is the engine's to
-/// stop.
+/// and a copy in place), and a write to a view of one slot may reach its neighbours. So `read` and `write`
+/// are one piece of work each, however large the tensor: they hold a caller of `Engine::advance` for as long
+/// as they take. Threads: calls are serialised by the store's user. Errors: none; a device that fails is the
+/// engine's to stop.
 class WholeStorage {
  public:
   virtual ~WholeStorage() = default;

@@ -92,7 +92,7 @@ TEST_F(NzSlotAuditTest, LooksWhileTheWorkspacesAreInUse) {
   EXPECT_EQ(audit.count_unnamed_changes(), 1);  // The vectors: dense, written at once.
   store_.exchange_bundle(LayerId{0}, SlotId{0}, bundle);
   EXPECT_EQ(audit.count_unnamed_changes(), 0);
-  store_.end_layer(LayerId{0});  // Writes the whole storage back, as it was.
+  store_.end_layer(LayerId{0});  // Writes the slot back, as it was.
   EXPECT_EQ(audit.count_unnamed_changes(), 0);
 }
 

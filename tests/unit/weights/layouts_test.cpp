@@ -125,12 +125,13 @@ TEST_P(Layouts, ReuseWorkspacesForAllLayers) {
 INSTANTIATE_TEST_SUITE_P(All, Layouts, testing::ValuesIn(all_arrangements));
 
 TEST(NzLayout, HasOneWorkspaceForEachShape) {
-  LayoutWeights weights(num_layers, rank_slots, Arrangement::nz);
-  constexpr std::size_t slots = 4 + 2;  // The storage is whole, fused experts included.
+  LayoutWeights host(num_layers, rank_slots, Arrangement::nz);
+  LayoutWeights device(num_layers, rank_slots, Arrangement::poisoning_nz);
   const std::size_t first = 20 * 50 + 17 * 24 * 2;
   const std::size_t second = 2 * 33 * 31 + 33 * 2;  // Two tensors of one shape are needed at once.
   const std::size_t third = 5 * 9 * 4 + 16 * 32 * 2;
-  EXPECT_EQ(weights.store().workspace_bytes(), slots * (first + second + third));
+  EXPECT_EQ(host.store().workspace_bytes(), 4 * (first + second + third));
+  EXPECT_EQ(device.store().workspace_bytes(), (4 + 2) * (first + second + third));  // With fused experts.
 }
 
 TEST(NzLayout, StaysInServiceUntilTheLayerIsEnded) {
