@@ -5,7 +5,13 @@
 
 #include <gtest/gtest.h>
 
+#include <ostream>
 #include <set>
+
+namespace trimtab::verify {
+/// For the names of tests.
+static void PrintTo(Arrangement value, std::ostream* out) { *out << to_string(value); }
+}  // namespace trimtab::verify
 
 namespace trimtab::verify {
 namespace {

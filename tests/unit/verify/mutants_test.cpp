@@ -5,6 +5,12 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <ostream>
+
+namespace trimtab {
+/// For the names of tests.
+static void PrintTo(Mutant value, std::ostream* out) { *out << to_string(value); }
+}  // namespace trimtab
 
 namespace trimtab::verify {
 namespace {
