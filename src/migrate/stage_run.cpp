@@ -204,7 +204,7 @@ bool StageRun::may_read(const Bundle& bundle) const noexcept {
 bool StageRun::prepare_once() noexcept {
   if (is_prepared_ || !open_sends_.empty() || !open_receives_.empty() || !open_copies_.empty()) return false;
   const auto is_of_open = [&](const auto& bundle) { return bundle->move().layer == open_layer_; };
-  std::ranges::rotate(incoming_, std::ranges::find_if(incoming_, is_of_open));
+  std::rotate(incoming_.begin(), std::ranges::find_if(incoming_, is_of_open), incoming_.end());
   const auto first = std::ranges::find_if(
       incoming_, [&](const auto& bundle) { return context_.store.needs_workspace(bundle->move().layer); });
   if (!open((*first)->move().layer)) return false;
