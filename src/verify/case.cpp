@@ -31,6 +31,18 @@ const BundleShape bundles[]{
     {{"w2", ElementType::float16, 16, 16}, {"w2_scale", ElementType::float32, 2, 3}},
 };
 
+/// Of several pieces, as staging cuts them.
+const BundleShape large_bundle{{"w13", ElementType::int8, 300, 1031},
+                               {"w13_scale", ElementType::float32, 1, 300},
+                               {"w2", ElementType::float16, 96, 1031}};
+
+/// Rarely: such a case takes as long as hundreds of others.
+bool has_large_bundle(std::uint64_t seed, const CaseOptions& options, const Topology& topology) {
+  constexpr std::int32_t most_ranks = 8;
+  if (options.staging_budget_bytes || topology.num_ranks() > most_ranks) return false;
+  return Random(~seed).one_in(500);
+}
+
 std::size_t bytes_of(const BundleShape& bundle) {
   std::size_t sum = 0;
   for (const TensorShape& tensor : bundle) sum += tensor.size_bytes();
@@ -178,6 +190,7 @@ Result<Case> draw_case(std::uint64_t seed, const CaseOptions& options) {
   const PlacementShape shape = draw_shape(*topology, random);
   Case drawn{.seed = seed, .topology = std::move(*topology), .first = draw_placement(shape, random)};
   for (std::int32_t i = 0; i < shape.num_layers; ++i) drawn.layers.push_back(random.pick(bundles));
+  if (has_large_bundle(seed, options, drawn.topology)) drawn.layers.front() = large_bundle;
   drawn.arrangement = draw_arrangement(options, random);
   drawn.num_fused = random.within(0, 2);
   for (int i = random.within(1, 4); i > 0; --i) {

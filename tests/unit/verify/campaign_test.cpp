@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "verify/campaign.hpp"
 
+#include "migrate/stage_pieces.hpp"
 #include "support/threaded_executor.hpp"
 #include "verify/trial.hpp"
 
@@ -49,6 +50,27 @@ TEST(CampaignWithoutFaults, CommitsEveryProgram) {
   EXPECT_EQ(first_violation(report), "");
   EXPECT_EQ(report.counts.committed, report.counts.programs);
   EXPECT_EQ(report.counts.faults_injected, 0U);
+}
+
+/// Seeds whose first layer has bundles that are staged in several pieces.
+std::vector<std::uint64_t> seeds_of_large_bundles(std::size_t count) {
+  std::vector<std::uint64_t> seeds;
+  for (std::uint64_t seed = 0; seeds.size() < count; ++seed) {
+    if (draw_case(seed, {}).value().bundle_bytes()[0] > piece_bytes) seeds.push_back(seed);
+  }
+  return seeds;
+}
+
+TEST(CampaignOfLargeBundles, HasNoViolationInPieces) {
+  TrialCounts counts;
+  for (const std::uint64_t seed : seeds_of_large_bundles(6)) {
+    const TrialReport report = run_trial(draw_case(seed, {}).value(), std::nullopt).value();
+    EXPECT_FALSE(report.violation) << to_string(*report.violation) << " seed " << seed;
+    counts.committed += report.counts.committed;
+    counts.faults_injected += report.counts.faults_injected;
+  }
+  EXPECT_GT(counts.committed, 3U);
+  EXPECT_GT(counts.faults_injected, 0U);
 }
 
 TEST(CampaignOfManyRanks, HasNoViolation) {

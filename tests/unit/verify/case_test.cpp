@@ -90,7 +90,7 @@ TEST(Case, HasEveryShape) {
   EXPECT_EQ(seen.nodes, (std::set{1, 2, 3}));
   EXPECT_EQ(seen.ranks, (std::set{2, 3, 4, 5, 6, 7, 8}));
   EXPECT_EQ(seen.layers, (std::set{1, 2, 3}));
-  EXPECT_EQ(seen.bundles.size(), 6U);
+  EXPECT_EQ(seen.bundles.size(), 7U);
 }
 
 TEST(Case, KeepsToWhatIsGiven) {
