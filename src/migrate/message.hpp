@@ -37,7 +37,7 @@ struct Message {
   std::uint64_t attempt = 0;  ///< Grows with every proposal; what belongs to an older one is ignored.
   std::uint64_t epoch = 0;    ///< In service before the step.
   std::uint64_t program_hash = 0;
-  std::uint64_t forward = 0;   ///< Vote: hold. Decision: F.
+  std::uint64_t forward = 0;  ///< Vote: hold. Decision: F.
   /// What the program was cut by, from the coordinator's measured rate; no_budget: by nothing.
   std::uint64_t stall_budget_bytes = no_budget;
   std::uint32_t step = 0;      ///< Index within the program.
