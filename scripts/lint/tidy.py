@@ -87,7 +87,9 @@ def findings(unit, command, build):
     stamp = stamp_of(unit, command)
     if stamp and stamp.exists():
         return ""
-    done = run("clang-tidy", "--quiet", f"--extra-arg-before=-isystem{SHIM}", "-p", str(build), str(unit))
+    done = run("clang-tidy", "--quiet", f"--extra-arg-before=-isystem{SHIM}",
+               "--extra-arg=-Wno-unknown-warning-option",  # The flags are g++'s.
+               "-p", str(build), str(unit))
     if done.returncode != 0:
         return done.stdout.strip() or done.stderr.strip()
     if stamp:
