@@ -123,13 +123,16 @@ EngineOptions draw_engine(const CaseOptions& options, Random& random) {
   return engine;
 }
 
-Pace draw_pace(const CaseOptions& options, Random& random) {
+Pace draw_pace(const CaseOptions& options, std::int32_t num_ranks, Random& random) {
   Pace pace;
   pace.budget = random.one_in(4) ? Clock::duration(0) : std::chrono::milliseconds(1);
   pace.skips_one_in = random.pick(std::to_array<std::size_t>({0, 0, 2, 10}));
   // Who does one thing per call, or is called half as often, must be called more often in a deadline.
   const bool is_slow = pace.budget == Clock::duration(0) || pace.skips_one_in == 2;
   pace.tick = options.deadline / (is_slow ? random.within(200, 400) : random.within(20, 60));
+  // A step among hundreds of ranks may have dozens of rounds, each of which takes several calls.
+  constexpr std::int32_t many_ranks = 64;
+  if (is_slow && num_ranks > many_ranks) pace.tick /= 8;
   pace.max_in_flight = 1 + random.below(3);
   pace.max_batch_ticks = random.within(0, 3);
   pace.skips_forwards = random.one_in(4);
@@ -206,7 +209,7 @@ Result<Case> draw_case(std::uint64_t seed, const CaseOptions& options) {
   }
   drawn.stall_budget_bytes = options.stall_budget_bytes;
   if (random.one_in(3) && !drawn.stall_budget_bytes) drawn.stall_budget_bytes = random.below(1500);
-  drawn.pace = draw_pace(options, random);
+  drawn.pace = draw_pace(options, drawn.topology.num_ranks(), random);
   drawn.faults = draw_faults(drawn, options, random);
   return drawn;
 }
