@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "moe/arm.hpp"
 
+#include "migrate/staging.hpp"
 #include "moe/executor.hpp"
 #include "moe/expert_memory.hpp"
 #include "moe/migration_watch.hpp"
@@ -73,7 +74,7 @@ class Balancing {
 
 /// @return `infeasible` with what would do.
 Status check_budget(std::size_t budget, const ExpertStore& store) {
-  const std::size_t need = std::ranges::max(bundle_bytes_of(store));
+  const std::size_t need = staged_bytes(std::ranges::max(bundle_bytes_of(store)));
   if (budget >= need) return {};
   return failure(Errc::infeasible,
                  fmt::format("a staging budget of {} bytes holds no expert: one takes {}", budget, need));
@@ -81,12 +82,11 @@ Status check_budget(std::size_t budget, const ExpertStore& store) {
 
 /// Room for every slot of the largest rank in every layer: any plan is one step.
 std::size_t whole_budget(const Topology& topology, const ExpertStore& store) {
-  constexpr std::size_t rounding = 64;
   std::size_t most_slots = 0;
   for (Rank rank : ids<Rank>(topology.num_ranks()))
     most_slots = std::max(most_slots, topology.slots_of(rank).size());
   std::size_t budget = 0;
-  for (std::size_t bytes : bundle_bytes_of(store)) budget += most_slots * (bytes + rounding);
+  for (std::size_t bytes : bundle_bytes_of(store)) budget += most_slots * staged_bytes(bytes);
   return budget;
 }
 
