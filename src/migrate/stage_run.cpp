@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "migrate/stage_run.hpp"
 
+#include "migrate/send_order.hpp"
 #include "migrate/staging.hpp"
 
 #include <trimtab/core/assert.hpp>
 
 #include <algorithm>
-#include <tuple>
 #include <utility>
 
 namespace trimtab {
@@ -16,15 +16,9 @@ namespace {
 /// piece of a round is on its way.
 constexpr std::int32_t rounds_ahead = 1;
 
-/// The order of sends and of receives on every rank, so that the i-th send to a peer meets its i-th receive.
-/// Everything that a transfer or relay waits for comes before it in this order, on whatever rank, so some
-/// bundle can always go on. Relays are last even where a step does not number its rounds.
 template <class Bundle>
 bool comes_before(const Bundle* a, const Bundle* b) {
-  const auto place = [](const Move& move) {
-    return std::tuple(move.kind == MoveKind::relay, move.round, move.layer, move.destination);
-  };
-  return place(a->move()) < place(b->move());
+  return is_sent_before(a->move(), b->move());
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "moe/transfer_faults.hpp"
 
 #include "migrate/control.hpp"
+#include "migrate/send_order.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -70,8 +71,7 @@ std::unique_ptr<Transport> TransferFaults::wrap(std::unique_ptr<Transport> chann
   return std::make_unique<Channel>(*this, std::move(faulty), std::move(script), clock);
 }
 
-/// The engine sends one bundle after the other, by rounds, relays last; a bundle with its checksum in one
-/// posting or in several.
+/// A bundle and its checksum are sent in one posting or in several.
 void TransferFaults::on_begin(const Step& step) {
   outgoing_.clear();
   num_posted_ = 0;
@@ -83,9 +83,7 @@ void TransferFaults::on_begin(const Step& step) {
     const std::size_t bytes = bundle_bytes_[move.layer.index()] + sizeof(std::uint64_t);
     outgoing_.push_back({.move = move, .fault = find(number), .bytes_left = bytes});
   }
-  std::ranges::stable_sort(outgoing_, {}, [](const Outgoing& transfer) {
-    return std::pair(transfer.move.kind == MoveKind::relay, transfer.move.round);
-  });
+  std::ranges::sort(outgoing_, is_sent_before, &Outgoing::move);
 }
 
 void TransferFaults::on_piece(std::span<const Leg> legs, Clock::time_point now, FaultScript& script) {
