@@ -203,9 +203,8 @@ void CheckedRank::check_after_call() {
 
 void CheckedRank::check_staging() {
   const EngineHealth health = engine_->health();
-  staging_peak_bytes_ = std::max(staging_peak_bytes_, health.staging_used_bytes);
-  if (health.staging_used_bytes <= health.staging_budget_bytes) return;
-  violate(Check::staging, fmt::format("{} bytes of staging in use > budget {}", health.staging_used_bytes,
+  if (health.staging_peak_bytes <= health.staging_budget_bytes) return;
+  violate(Check::staging, fmt::format("{} bytes of staging in use > budget {}", health.staging_peak_bytes,
                                       health.staging_budget_bytes));
 }
 

@@ -72,7 +72,7 @@ class CheckedRank final : public EngineObserver {
   /// Whether a step of the last program begun was rolled back here for a checksum.
   [[nodiscard]] bool has_found_corruption() const noexcept { return has_found_corruption_; }
   /// Most staging in use after any call.
-  [[nodiscard]] std::size_t staging_peak_bytes() const noexcept { return staging_peak_bytes_; }
+  [[nodiscard]] std::size_t staging_peak_bytes() const { return engine_->health().staging_peak_bytes; }
 
   /// Whether the i-th fault of the case, if it strikes here, has struck.
   [[nodiscard]] bool has_struck(std::size_t fault) const;
@@ -138,7 +138,6 @@ class CheckedRank final : public EngineObserver {
   bool has_rolled_back_ = false;  ///< In the present call.
   bool has_found_corruption_ = false;
   bool is_in_doubt_ = false;
-  std::size_t staging_peak_bytes_ = 0;
   std::string doubt_;
   std::optional<Violation> violation_;
 };
