@@ -3,6 +3,7 @@
 #include "support/cluster.hpp"
 #include "support/placements.hpp"
 
+#include <trimtab/transport/decorator.hpp>
 #include <trimtab/transport/faulty.hpp>
 #include <trimtab/transport/inproc.hpp>
 
@@ -136,6 +137,28 @@ TEST(PublicReports, MemoryIsReservedBeforeAProgramIsTaken) {  // vllm-project/vl
   EXPECT_LE(ranks.cluster().engine(0).health().staging_used_bytes, options().staging_budget_bytes);
   ASSERT_TRUE(ranks.cluster().run_until_idle());
   EXPECT_EQ(ranks.cluster().engine(0).health().staging_used_bytes, 0U);
+}
+
+/// A channel that says to hold memory of its own.
+class BufferedEnd final : public TransportDecorator {
+ public:
+  explicit BufferedEnd(std::unique_ptr<Transport> inner)
+      : TransportDecorator(std::move(inner)), capabilities_(TransportDecorator::capabilities()) {
+    capabilities_.buffer_bytes = 32 << 20;
+  }
+  [[nodiscard]] const Capabilities& capabilities() const noexcept override { return capabilities_; }
+
+ private:
+  Capabilities capabilities_;
+};
+
+TEST(PublicReports, BuffersOfTheChannelAreToldBesideStaging) {  // vllm-project/vllm-ascend#6729, #7344
+  Cluster cluster(uniform(3, 1, 6), before, options(), [](Rank, std::unique_ptr<Transport> channel) {
+    return std::make_unique<BufferedEnd>(std::move(channel));
+  });
+  const EngineHealth health = cluster.engine(0).health();
+  EXPECT_EQ(health.transport_buffer_bytes, 32U << 20);
+  EXPECT_EQ(health.staging_budget_bytes, options().staging_budget_bytes);
 }
 
 TEST(PublicReports, AStuckMigrationDoesNotHoldUpOtherTraffic) {  // vllm-project/vllm#43110, #44978
