@@ -57,7 +57,7 @@ struct Fault {
 class FaultScript {
  public:
   /// Stops the process on a receive that is to be dropped, corrupted or duplicated.
-  explicit FaultScript(std::vector<Fault> faults);
+  explicit FaultScript(const std::vector<Fault>& faults);
 
   /// One more fault, which counts its occurrences from now on. On the thread of the end.
   void add(const Fault& fault);

@@ -43,7 +43,7 @@ bool LegMatcher::matches(const Leg& leg) const noexcept {
          (!other_than || *other_than != leg.tag) && (!size_bytes || *size_bytes == leg.memory.size());
 }
 
-FaultScript::FaultScript(std::vector<Fault> faults) {
+FaultScript::FaultScript(const std::vector<Fault>& faults) {
   for (const Fault& fault : faults) add(fault);
 }
 
