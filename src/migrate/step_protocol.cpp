@@ -178,9 +178,9 @@ Status StepEngine::on_decision(const Message& message) {
 }
 
 /// The stall: nobody reads slots or tables of this rank now.
-Status StepEngine::commit() {
+Status StepEngine::commit(StepEvent event) {
   if (!stalled_since_) stalled_since_ = clock_.now();
-  enter(StepState::committing, StepEvent::drained);
+  enter(StepState::committing, event);
   const Clock::time_point begun = clock_.now();
   runs_.run().exchange();
   builder_.copy_rate().add(runs_.run().bytes_exchanged(), clock_.now() - begun);
@@ -194,8 +194,7 @@ Status StepEngine::commit() {
   count_commit();
   if (observer_ != nullptr) observer_->on_commit(step(), epoch());
   enter(StepState::committed, StepEvent::published);
-  Status sent = send(MessageKind::acknowledgement, true, Errc::ok, 0);
-  return sent ? sent : fail_in_doubt(std::move(sent).error());
+  return {};
 }
 
 Status StepEngine::publish(RoutingTable table) { return publisher_.publish(std::move(table)); }

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "support/cluster.hpp"
+#include "support/placements.hpp"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace trimtab::test {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr Clock::duration deadline = 2s;
+constexpr HeartbeatOptions heartbeat{.period = 100ms, .misses = 3};
+constexpr Clock::duration tick = 25ms;
+
+/// Every expert lies on two ranks before and after, so that any one may die.
+const std::vector<std::int32_t> four_before{0, 1, 1, 2, 2, 3, 3, 0};
+const std::vector<std::int32_t> four_after{0, 2, 1, 3, 2, 1, 3, 0};
+
+Cluster make_cluster(std::int32_t num_ranks, const std::vector<std::int32_t>& experts) {
+  EngineOptions options;
+  options.staging_budget_bytes = 1U << 12;
+  options.deadline = deadline;
+  options.verify_sample = 100;
+  return Cluster(uniform(num_ranks, 1, static_cast<std::int32_t>(experts.size())),
+                 one_layer(4, experts), options, {}, heartbeat);
+}
+
+void pass(Cluster& cluster, int ticks) {
+  for (int i = 0; i < ticks; ++i) {
+    cluster.tick();
+    cluster.clock().advance(tick);
+  }
+}
+
+/// What holds on ranks that serve: one view, one epoch, the bytes that the placement says.
+std::string find_disagreement(Cluster& cluster) {
+  std::optional<std::size_t> first;
+  for (std::size_t r = 0; r < cluster.num_ranks(); ++r) {
+    if (!cluster.serves(r)) continue;
+    if (!first) first = r;
+    Engine& a = cluster.engine(*first);
+    Engine& b = cluster.engine(r);
+    if (a.view().number != b.view().number) return fmt::format("views of {} and {}", *first, r);
+    if (a.view().members != b.view().members) return fmt::format("members of {} and {}", *first, r);
+    if (a.health().epoch != b.health().epoch) return fmt::format("epochs of {} and {}", *first, r);
+    const std::string difference = cluster.weights(r).find_difference(b.placement());
+    if (!difference.empty()) return fmt::format("rank {}: {}", r, difference);
+  }
+  return first ? "" : "nobody serves";
+}
+
+std::vector<std::int32_t> members(Cluster& cluster, std::size_t rank) {
+  std::vector<std::int32_t> values;
+  for (Rank member : cluster.engine(rank).view().members) values.push_back(member.value());
+  return values;
+}
+
+TEST(View, IsTheSameWhileAllLive) {
+  Cluster cluster = make_cluster(4, four_before);
+  pass(cluster, 200);
+  EXPECT_EQ(cluster.engine(0).view().number, 0U);
+  EXPECT_THAT(members(cluster, 3), ElementsAre(0, 1, 2, 3));
+  EXPECT_EQ(cluster.engine(0).health().epoch, Epoch{0});
+}
+
+TEST(View, FollowsWithoutTheDead) {
+  for (std::size_t dead = 0; dead < 4; ++dead) {
+    Cluster cluster = make_cluster(4, four_before);
+    pass(cluster, 20);
+    cluster.kill(dead);
+    pass(cluster, 20);
+    EXPECT_EQ(find_disagreement(cluster), "") << dead;
+    const std::size_t any = dead == 0 ? 1 : 0;
+    EXPECT_EQ(cluster.engine(any).view().number, 1U);
+    EXPECT_EQ(cluster.engine(any).view().members.size(), 3U);
+    const Forward before = cluster.next(any);
+    pass(cluster, 5);
+    EXPECT_GT(cluster.next(any), before) << "it serves on";
+    for (SlotId slot : cluster.topology().slots_of(Rank{static_cast<std::int32_t>(dead)})) {
+      const TableLease table = cluster.publisher(any).make_reader().acquire();
+      const auto slots = table->view().slots;
+      EXPECT_EQ(std::ranges::find(slots, slot), slots.end()) << "slot " << slot.value() << " is masked";
+    }
+  }
+}
+
+TEST(View, RepeatsForwardsThatSomeSurvivorHasNotFinished) {
+  Cluster cluster = make_cluster(4, four_before);
+  pass(cluster, 20);
+  cluster.kill(3);
+  cluster.tick();
+  const Forward unfinished = cluster.next(0);
+  while (cluster.engine(0).view().number == 0 || cluster.engine(1).view().number == 0) pass(cluster, 1);
+  EXPECT_LE(cluster.engine(0).view().resume, unfinished);
+  EXPECT_EQ(cluster.engine(0).view().resume, cluster.engine(1).view().resume);
+  pass(cluster, 5);
+  for (std::size_t r = 0; r < 3; ++r) {
+    EXPECT_EQ(cluster.served()[r][unfinished.value()], Epoch{1}) << "served again under the masked table";
+  }
+}
+
+TEST(View, ExcludesASilentRankWhichStopsWhenItWakes) {
+  Cluster cluster = make_cluster(4, four_before);
+  pass(cluster, 20);
+  cluster.stop(0);
+  pass(cluster, 40);
+  EXPECT_THAT(members(cluster, 1), ElementsAre(1, 2, 3));
+  const Forward before = cluster.next(1);
+  cluster.resume(0);
+  pass(cluster, 20);
+  EXPECT_FALSE(cluster.serves(0));
+  EXPECT_THAT(cluster.errors()[0], HasSubstr("rank 0 is not in view 1"));
+  EXPECT_EQ(cluster.engine(0).health().state, StepState::in_doubt);
+  EXPECT_EQ(find_disagreement(cluster), "");
+  EXPECT_GT(cluster.next(1), before);
+}
+
+TEST(View, NeedsAMajorityOrTheHalfWithTheLowestRank) {
+  Cluster lower = make_cluster(4, {0, 1, 2, 3, 0, 1, 2, 3});
+  pass(lower, 20);
+  lower.stop(2);
+  lower.stop(3);
+  pass(lower, 400);
+  EXPECT_THAT(members(lower, 0), ElementsAre(0, 1));
+  EXPECT_TRUE(lower.serves(0) && lower.serves(1));
+
+  Cluster upper = make_cluster(4, {0, 1, 2, 3, 0, 1, 2, 3});
+  pass(upper, 20);
+  upper.stop(0);
+  upper.stop(1);
+  pass(upper, 800);
+  EXPECT_FALSE(upper.serves(2) || upper.serves(3));
+  EXPECT_THAT(upper.errors()[2], HasSubstr("no quorum"));
+  EXPECT_EQ(upper.engine(3).health().state, StepState::in_doubt);
+}
+
+TEST(View, LetsAllThatAreNotKnownToBeDeadGoOn) {
+  Cluster cluster = make_cluster(2, {0, 1, 2, 3, 0, 1, 2, 3});
+  pass(cluster, 20);
+  cluster.kill(0);
+  pass(cluster, 40);
+  EXPECT_THAT(members(cluster, 1), ElementsAre(1));
+  EXPECT_TRUE(cluster.serves(1));
+}
+
+TEST(View, FollowsOneAnother) {
+  Cluster cluster = make_cluster(4, {0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3});
+  for (std::size_t dead : {1U, 0U, 2U}) {
+    pass(cluster, 40);
+    cluster.kill(dead);
+  }
+  pass(cluster, 40);
+  EXPECT_THAT(members(cluster, 3), ElementsAre(3));
+  EXPECT_EQ(cluster.engine(3).view().number, 3U);
+}
+
+struct Blow {
+  std::size_t rank = 0;
+  int tick = 0;
+  bool is_death = true;
+};
+
+/// A rank dies, or stops for good, at any moment of a migration of two steps.
+class BlowDuringMigration : public testing::TestWithParam<Blow> {};
+
+TEST_P(BlowDuringMigration, LeavesSurvivorsInOneStateFromWhichTheyGoOn) {
+  const Blow blow = GetParam();
+  EngineOptions options;
+  options.staging_budget_bytes = 1U << 8;  // One bundle: a program of several steps.
+  options.deadline = deadline;
+  options.verify_sample = 100;
+  Cluster cluster(uniform(4, 1, 8), one_layer(4, four_before),
+                  options, {}, heartbeat);
+  pass(cluster, 10);
+  cluster.begin(one_layer(4, four_after));
+  pass(cluster, blow.tick);
+  blow.is_death ? cluster.kill(blow.rank) : cluster.stop(blow.rank);
+  pass(cluster, 60);
+  if (!blow.is_death) {
+    cluster.resume(blow.rank);
+    pass(cluster, 10);
+    ASSERT_FALSE(cluster.serves(blow.rank));
+  }
+  ASSERT_EQ(find_disagreement(cluster), "");
+  const std::size_t any = blow.rank == 0 ? 1 : 0;
+  EXPECT_EQ(cluster.engine(any).view().number, 1U);
+  ASSERT_TRUE(cluster.run_until_idle(tick, 400));
+  const Forward before = cluster.next(any);
+  pass(cluster, 10);
+  EXPECT_GT(cluster.next(any), before);
+  ASSERT_EQ(find_disagreement(cluster), "");
+}
+
+std::vector<Blow> all_blows() {
+  std::vector<Blow> blows;
+  for (const bool is_death : {true, false}) {
+    for (std::size_t rank = 0; rank < 4; ++rank) {
+      for (int at = 0; at < 16; ++at) blows.push_back({rank, at, is_death});
+    }
+  }
+  return blows;
+}
+
+INSTANTIATE_TEST_SUITE_P(AtEveryTick, BlowDuringMigration, testing::ValuesIn(all_blows()),
+                         [](const testing::TestParamInfo<Blow>& blow) {
+                           return fmt::format("{}OfRank{}AtTick{}", blow.param.is_death ? "Death" : "Stop",
+                                              blow.param.rank, blow.param.tick);
+                         });
+
+}  // namespace
+}  // namespace trimtab::test
