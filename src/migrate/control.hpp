@@ -33,8 +33,8 @@ class ControlChannel {
   /// Sends to every member, oneself included.
   Status broadcast(Message message);
 
-  /// The next message of this view that has arrived, or none. A damaged one counts as lost, and a rank that is
-  /// gone as silent: deadlines answer both.
+  /// The next message of this view that has arrived, or none. A damaged one counts as lost, and a rank that
+  /// is gone as silent: deadlines answer both.
   Result<std::optional<Message>> receive();
 
   [[nodiscard]] Rank rank() const noexcept { return channel_.rank(); }

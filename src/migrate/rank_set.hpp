@@ -44,7 +44,9 @@ class RankSet {
   friend bool operator==(const RankSet&, const RankSet&) = default;
 
  private:
-  [[nodiscard]] static std::uint64_t bit(Rank rank) noexcept { return std::uint64_t{1} << (rank.index() % 64); }
+  [[nodiscard]] static std::uint64_t bit(Rank rank) noexcept {
+    return std::uint64_t{1} << (rank.index() % 64);
+  }
 
   std::array<std::uint64_t, max_ranks / 64> words_{};
 };

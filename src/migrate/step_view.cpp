@@ -24,8 +24,7 @@ Result<Topology> with_members(const Topology& topology, const RankSet& members) 
 }  // namespace
 
 Standing StepEngine::standing() const {
-  const bool is_member_overdue =
-      !is_idle() && !may_roll_back_alone() && clock_.now() >= until_;
+  const bool is_member_overdue = !is_idle() && !may_roll_back_alone() && clock_.now() >= until_;
   const bool is_overdue = is_member_overdue || (control_.is_coordinator() && coordinator_.is_overdue());
   return {state_ == StepState::committed ? proposal_->attempt : 0, finished_, is_overdue};
 }
@@ -42,9 +41,10 @@ Status StepEngine::watch_view() {
 Status StepEngine::enter_view() {
   const ViewEnd end = *take_over_->chosen();
   if (!end.members.contains(channel_->rank())) {
-    return fail_in_doubt({Errc::peer_lost, fmt::format("rank {} is not in view {}: it was silent for too long",
-                                                       channel_->rank().value(), view_.number + 1)},
-                         StepEvent::excluded);
+    return fail_in_doubt(
+        {Errc::peer_lost, fmt::format("rank {} is not in view {}: it was silent for too long",
+                                      channel_->rank().value(), view_.number + 1)},
+        StepEvent::excluded);
   }
   if (Status ended = end.attempt > 0 ? end_by_commit(end.attempt) : end_by_abort(); !ended) return ended;
   Result<Topology> topology = with_members(topology_, end.members);
@@ -92,7 +92,8 @@ Status StepEngine::end_by_abort() {
     return {};
   }
   if (state_ == StepState::committed)
-    return fail_in_doubt(step_error(Errc::corrupt, "its view ended without the step that this rank committed"));
+    return fail_in_doubt(
+        step_error(Errc::corrupt, "its view ended without the step that this rank committed"));
   roll_back(step_error(Errc::cancelled, "its view has ended"), StepEvent::new_view_abort);
   return {};
 }

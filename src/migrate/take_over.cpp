@@ -91,8 +91,8 @@ Status TakeOver::tell_end(const ViewMessage& behind) {
   return send(Rank{behind.rank}, end->second);
 }
 
-/// A repeated one is answered again: the first promise may be lost. It says the same, for nothing of this view
-/// is followed in between.
+/// A repeated one is answered again: the first promise may be lost. It says the same, for nothing of this
+/// view is followed in between.
 Status TakeOver::on_prepare(const ViewMessage& message, const Standing& standing) {
   if (message.ballot < promised_) return {};
   if (message.ballot > promised_) {
@@ -207,8 +207,9 @@ Status TakeOver::repeat(Clock::time_point now) {
 Status TakeOver::give_up(Clock::time_point now) const {
   constexpr int patience = 3;
   if (!under_way_since_ || now < *under_way_since_ + patience * deadline_) return {};
-  return failure(Errc::peer_lost, fmt::format("rank {}: view {} of {} ranks could not be ended: no quorum answers",
-                                              rank_.value(), view_, members_.size()));
+  return failure(Errc::peer_lost,
+                 fmt::format("rank {}: view {} of {} ranks could not be ended: no quorum answers",
+                             rank_.value(), view_, members_.size()));
 }
 
 void TakeOver::enter_next() {

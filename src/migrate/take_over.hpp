@@ -22,8 +22,8 @@ struct Standing {
   bool is_step_overdue = false;         ///< The step in hand cannot end any more but by a take-over.
 };
 
-/// One rank's part in ending a view: a synod (Lamport, "The part-time parliament", 1998) per view, whose value
-/// is how the view ends and who is in the next one (docs/design/0011-protocol-model.md).
+/// One rank's part in ending a view: a synod (Lamport, "The part-time parliament", 1998) per view, whose
+/// value is how the view ends and who is in the next one (docs/design/0011-protocol-model.md).
 ///
 /// The lowest member that is not silent takes over at once when another one is; the others wait their turn.
 /// What it says and hears may be lost, late or repeated. Not thread-safe. Borrows everything.

@@ -30,7 +30,8 @@ class BackgroundHeartbeat final : public Liveness {
     std::mutex mutex;
     std::unique_lock lock(mutex);
     std::condition_variable_any wake;
-    while (!stop.stop_requested() && heartbeat_->beat()) wake.wait_for(lock, stop, pause_, [] { return false; });
+    while (!stop.stop_requested() && heartbeat_->beat())
+      wake.wait_for(lock, stop, pause_, [] { return false; });
   }
 
   std::unique_ptr<Heartbeat> heartbeat_;

@@ -156,10 +156,14 @@ void Cluster::begin(const Placement& to) {
   }
 }
 
-void Cluster::tick() {
-  for (std::size_t r = 0; r < ranks_.size(); ++r) {
+void Cluster::begin_tick(std::size_t num_ranks) {
+  for (std::size_t r = 0; r < num_ranks; ++r) {
     if (serves(r) && !ranks_[r]->is_stopped) drive(r);
   }
+}
+
+void Cluster::tick() {
+  begin_tick(ranks_.size());
   for (const auto& rank : ranks_) {
     if (!rank->engine || rank->is_stopped || !rank->lease || !is_finished(*rank)) continue;
     rank->lease.reset();

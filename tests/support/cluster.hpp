@@ -62,16 +62,20 @@ class Cluster {
   /// under a lease. A forward is collective: it ends once every rank of its view that is not in doubt has
   /// begun it there. One that its view does not finish is given up.
   void tick();
+  /// The beginning of a tick: drives the first `num_ranks` ranks, and ends no forward.
+  void begin_tick(std::size_t num_ranks);
   /// The rank does nothing more, and its channels close.
   void kill(std::size_t rank);
   /// The rank does nothing until it is resumed; what is sent to it waits.
   void stop(std::size_t rank) { ranks_[rank]->is_stopped = true; }
   void resume(std::size_t rank) { ranks_[rank]->is_stopped = false; }
-  [[nodiscard]] bool serves(std::size_t rank) const { return !ranks_[rank]->has_left && ranks_[rank]->engine; }
+  [[nodiscard]] bool serves(std::size_t rank) const {
+    return !ranks_[rank]->has_left && ranks_[rank]->engine;
+  }
   /// The forward that the rank begins next, or has begun.
   [[nodiscard]] Forward next(std::size_t rank) const { return ranks_[rank]->next; }
-  /// Ticks until all that serve are idle, at most `max_ticks` times, letting `per_tick` pass on the clock each time.
-  /// False when they are not.
+  /// Ticks until all that serve are idle, at most `max_ticks` times, letting `per_tick` pass on the clock
+  /// each time. False when they are not.
   bool run_until_idle(Clock::duration per_tick = {}, int max_ticks = 1000);
 
   [[nodiscard]] std::size_t num_ranks() const noexcept { return ranks_.size(); }

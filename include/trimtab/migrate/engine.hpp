@@ -39,23 +39,23 @@ enum class StepState : std::uint8_t {
 
 /// What moves a rank from one state to the next; the pairs that occur are listed in specs/transitions.txt.
 enum class StepEvent : std::uint8_t {
-  begin,       ///< A program was begun here.
-  start,       ///< All ranks agreed.
-  no_room,     ///< All agreed, but staging is still quarantined: a no.
-  vote_yes,    ///< Everything is staged and verified.
-  vote_no,     ///< Staging or preparing the commit failed.
-  commit,      ///< Decided.
-  abort,       ///< Decided, or implied by the proposal of a later attempt.
-  drained,     ///< No batch below F is left.
-  published,   ///< Slots and table are new.
-  unverified,  ///< Bytes differ after the exchange.
-  release,     ///< All acknowledged, or implied by the proposal of a later attempt.
-  deadline,    ///< A wait took too long.
+  begin,            ///< A program was begun here.
+  start,            ///< All ranks agreed.
+  no_room,          ///< All agreed, but staging is still quarantined: a no.
+  vote_yes,         ///< Everything is staged and verified.
+  vote_no,          ///< Staging or preparing the commit failed.
+  commit,           ///< Decided.
+  abort,            ///< Decided, or implied by the proposal of a later attempt.
+  drained,          ///< No batch below F is left.
+  published,        ///< Slots and table are new.
+  unverified,       ///< Bytes differ after the exchange.
+  release,          ///< All acknowledged, or implied by the proposal of a later attempt.
+  deadline,         ///< A wait took too long.
   new_view_commit,  ///< The view ended, and with it the step, committed.
   new_view_abort,   ///< The view ended, and the step in hand was not committed anywhere.
   excluded,         ///< The next view is one without this rank.
   no_quorum,        ///< This rank is in a minority that cannot end the view.
-  failed,      ///< The channel failed, or what was said contradicts the protocol.
+  failed,           ///< The channel failed, or what was said contradicts the protocol.
 };
 
 [[nodiscard]] std::string_view to_string(StepEvent event) noexcept;
@@ -83,8 +83,9 @@ struct View {
 /// May the caller begin the forward it asked for?
 enum class Admission : std::uint8_t {
   go,
-  hold,  ///< Ask again; beginning it now could see a mixture of two epochs (M2).
-  renew,  ///< There is a new view. Its forwards begin at `view().resume`, under its own table: go back to there.
+  hold,   ///< Ask again; beginning it now could see a mixture of two epochs (M2).
+  renew,  ///< There is a new view. Its forwards begin at `view().resume`, under its own table: go back to
+          ///< there.
 };
 
 /// What one rank's engine has done. Bytes and slots count what arrived here.
@@ -181,8 +182,8 @@ class Engine {
   /// The part of `advance` that touches neither slots nor table: messages, staging, deadlines. To be called
   /// while a forward waits for other ranks: one of them may be held by this step, and the decision it waits
   /// for may have to come from here.
-  /// @return `cancelled` when the view is ending: the forward will not be finished by all, so its caller gives
-  /// it up, drops its leases and counts, and calls `advance` until that says `renew`.
+  /// @return `cancelled` when the view is ending: the forward will not be finished by all, so its caller
+  /// gives it up, drops its leases and counts, and calls `advance` until that says `renew`.
   virtual Status progress(Clock::duration budget) = 0;
 
   /// All forwards below `finished` are done here. Needed only by callers that begin a forward before the one

@@ -27,7 +27,8 @@ class Heartbeats : public testing::Test {
  protected:
   explicit Heartbeats(std::int32_t num_ranks = 4) {
     auto channels = make_inproc_transports(num_ranks);
-    for (auto& channel : *channels) beats_.push_back(*Heartbeat::make({period, 3}, std::move(channel), clock_));
+    for (auto& channel : *channels)
+      beats_.push_back(*Heartbeat::make({period, 3}, std::move(channel), clock_));
   }
 
   /// Everyone but `stopped` is called every quarter of a period.
