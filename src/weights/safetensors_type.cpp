@@ -16,18 +16,35 @@ struct TypeRow {
   std::uint64_t bits;
 };
 
-constexpr std::array<TypeRow, 20> types{{
-    {SafetensorsType::boolean, "BOOL", 8},    {SafetensorsType::f4, "F4", 4},
-    {SafetensorsType::f6_e2m3, "F6_E2M3", 6}, {SafetensorsType::f6_e3m2, "F6_E3M2", 6},
-    {SafetensorsType::u8, "U8", 8},           {SafetensorsType::i8, "I8", 8},
-    {SafetensorsType::f8_e5m2, "F8_E5M2", 8}, {SafetensorsType::f8_e4m3, "F8_E4M3", 8},
-    {SafetensorsType::f8_e8m0, "F8_E8M0", 8}, {SafetensorsType::i16, "I16", 16},
-    {SafetensorsType::u16, "U16", 16},        {SafetensorsType::f16, "F16", 16},
-    {SafetensorsType::bf16, "BF16", 16},      {SafetensorsType::i32, "I32", 32},
-    {SafetensorsType::u32, "U32", 32},        {SafetensorsType::f32, "F32", 32},
-    {SafetensorsType::c64, "C64", 64},        {SafetensorsType::f64, "F64", 64},
-    {SafetensorsType::i64, "I64", 64},        {SafetensorsType::u64, "U64", 64},
+constexpr std::array<TypeRow, 22> types{{
+    {SafetensorsType::boolean, "BOOL", 8},
+    {SafetensorsType::f4, "F4", 4},
+    {SafetensorsType::f6_e2m3, "F6_E2M3", 6},
+    {SafetensorsType::f6_e3m2, "F6_E3M2", 6},
+    {SafetensorsType::u8, "U8", 8},
+    {SafetensorsType::i8, "I8", 8},
+    {SafetensorsType::f8_e5m2, "F8_E5M2", 8},
+    {SafetensorsType::f8_e4m3, "F8_E4M3", 8},
+    {SafetensorsType::f8_e8m0, "F8_E8M0", 8},
+    {SafetensorsType::f8_e5m2fnuz, "F8_E5M2FNUZ", 8},
+    {SafetensorsType::f8_e4m3fnuz, "F8_E4M3FNUZ", 8},
+    {SafetensorsType::i16, "I16", 16},
+    {SafetensorsType::u16, "U16", 16},
+    {SafetensorsType::f16, "F16", 16},
+    {SafetensorsType::bf16, "BF16", 16},
+    {SafetensorsType::i32, "I32", 32},
+    {SafetensorsType::u32, "U32", 32},
+    {SafetensorsType::f32, "F32", 32},
+    {SafetensorsType::c64, "C64", 64},
+    {SafetensorsType::f64, "F64", 64},
+    {SafetensorsType::i64, "I64", 64},
+    {SafetensorsType::u64, "U64", 64},
 }};
+
+// `row_of` indexes by type.
+static_assert(std::ranges::is_sorted(types, {}, &TypeRow::type) &&
+              types.back().type == SafetensorsType::u64 &&
+              static_cast<std::size_t>(SafetensorsType::u64) + 1 == types.size());
 
 const TypeRow& row_of(SafetensorsType type) noexcept { return types[static_cast<std::size_t>(type)]; }
 

@@ -25,6 +25,8 @@ enum class SafetensorsType : std::uint8_t {
   f8_e5m2,
   f8_e4m3,
   f8_e8m0,
+  f8_e5m2fnuz,
+  f8_e4m3fnuz,
   i16,
   u16,
   f16,

@@ -380,6 +380,37 @@ TEST_F(CheckpointTest, WritingRefusesWhatItCannotWrite) {
   EXPECT_TRUE(store.try_acquire_workspaces());  // Given back.
 }
 
+/// A file that Python made (tests/golden/make_safetensors.py): tensors in another order than a bundle's.
+TEST(GoldenCheckpoint, IsReadAsItWasMade) {
+  std::vector<std::byte> memory(256);
+  std::vector<TensorSpec> tensors(3);
+  const std::vector<TensorShape> shapes{{"w2", ElementType::uint8, 12},
+                                        {"w13", ElementType::int8, 24},
+                                        {"w13_scale", ElementType::float32, 16}};
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    tensors[i].name = shapes[i].name;
+    tensors[i].type = shapes[i].type;
+    tensors[i].base = memory.data() + 64 * i;
+    tensors[i].num_slots = 1;
+    tensors[i].slot_bytes = tensors[i].stride_bytes = shapes[i].slot_bytes;
+  }
+  ExpertStore store(2, ids<SlotId>(1));
+  ASSERT_TRUE(store.register_layer(LayerId{1}, tensors));
+  const auto source = CheckpointSource::open(TRIMTAB_GOLDEN_FOLDER "/experts.safetensors", store);
+  ASSERT_TRUE(source) << source.error().message;
+  EXPECT_EQ((*source)->num_bundles(), 2U);
+  for (const auto& [expert, first] : {std::pair(3, 1), std::pair(5, 4)}) {  // Names in order: embed is 0.
+    std::vector<std::byte> bundle(store.bundle_bytes(LayerId{1}));
+    ASSERT_TRUE((*source)->read(LayerId{1}, ExpertId{expert}, bundle));
+    std::vector<std::byte> expected;
+    for (const auto& [tensor, size] :
+         {std::pair(first + 2, 12), std::pair(first, 24), std::pair(first + 1, 16)}) {
+      for (int i = 0; i < size; ++i) expected.push_back(static_cast<std::byte>(37 * tensor + 11 * i + 5));
+    }
+    EXPECT_EQ(bundle, expected);
+  }
+}
+
 TEST(CheckpointShare, IsEveryExpertOnce) {
   const auto placement =
       *Placement::make(2, 6, 3,

@@ -121,6 +121,24 @@ TEST(SafetensorsTypes, HaveTheSizesOfTheFormat) {
   EXPECT_FALSE(bytes(SafetensorsType::u8, {0, 1ULL << 63, 1ULL << 63}));
 }
 
+/// A name and a size for each, as the format's page lists them.
+TEST(SafetensorsTypes, AllAreRead) {
+  const TemporaryFolder folder;
+  for (const auto& [name, bits] : std::vector<std::pair<std::string, std::uint64_t>>{
+           {"BOOL", 8},    {"F4", 4},          {"F6_E2M3", 6},     {"F6_E3M2", 6}, {"U8", 8},   {"I8", 8},
+           {"F8_E5M2", 8}, {"F8_E4M3", 8},     {"F8_E8M0", 8},     {"I16", 16},    {"U16", 16}, {"F16", 16},
+           {"BF16", 16},   {"F8_E5M2FNUZ", 8}, {"F8_E4M3FNUZ", 8}, {"I32", 32},    {"U32", 32}, {"F32", 32},
+           {"C64", 64},    {"F64", 64},        {"I64", 64},        {"U64", 64}}) {
+    const std::string header = R"({"a":{"dtype":")" + name + R"(","shape":[2,2],"data_offsets":[0,)" +
+                               std::to_string(bits / 2) + "]}}";
+    const auto file =
+        SafetensorsFile::open(folder.write("a", raw_safetensors(header, std::string(bits / 2, 'x'))));
+    ASSERT_TRUE(file) << file.error().message;
+    EXPECT_EQ(to_string(file->tensors()[0].type), name);
+    EXPECT_EQ(bits_of(file->tensors()[0].type), bits);
+  }
+}
+
 struct Lie {
   const char* name;
   std::string content;
