@@ -31,6 +31,12 @@ WireError pack(const Status& status) {
 
 }  // namespace
 
+MpiLimits job_limits(std::string who, std::chrono::milliseconds deadline) {
+  return {.deadline = deadline,
+          .exit_code = static_cast<int>(ExitStatus::rolled_back),
+          .say = [who = std::move(who)](const std::string& message) { print_error(who, message); }};
+}
+
 Result<Status> agree(Transport& root, const Clock& clock, const CollectiveOptions& options,
                      const Status& mine) {
   const WireError wire = pack(mine);

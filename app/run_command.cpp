@@ -127,7 +127,8 @@ class MpiRun {
 };
 
 Outcome run_mpi(const RunOptions& options) {
-  Result<MpiSession> session = MpiSession::start();
+  Result<MpiSession> session =
+      MpiSession::start(job_limits("trimtab run", std::chrono::milliseconds(options.deadline_ms)));
   if (!session) return failure(std::move(session));
   Result<std::unique_ptr<Transport>> root = make_mpi_transport(*session);
   if (!root) return failure(std::move(root));

@@ -6,6 +6,7 @@
 #include "app/tbb_executor.hpp"
 #include "app/verify_processes.hpp"
 #include "app/verify_report.hpp"
+#include "verify/process_trial.hpp"
 #include "verify/trial.hpp"
 
 #include <trimtab/core/clock.hpp>
@@ -113,7 +114,9 @@ Outcome run_rank(VerifyOptions& options, MpiSession& session, Transport& root) {
 }
 
 Outcome run_mpi(VerifyOptions& options) {
-  Result<MpiSession> session = MpiSession::start();
+  const auto patience = std::chrono::duration_cast<std::chrono::milliseconds>(
+      verify::process_patience(options.campaign.cases.deadline));
+  Result<MpiSession> session = MpiSession::start(job_limits("trimtab verify", patience));
   if (!session) return failure(std::move(session));
   Result<std::unique_ptr<Transport>> root = make_mpi_transport(*session);
   if (!root) return failure(std::move(root));
