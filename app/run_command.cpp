@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/commands.hpp"
 #include "app/console.hpp"
+#include "app/job_end.hpp"
 #include "app/outputs.hpp"
 #include "app/rank_launch.hpp"
 #include "app/run_faults.hpp"
@@ -57,15 +58,18 @@ Outcome run_inproc(const RunOptions& options) {
   return report_run(options, *service, *report);
 }
 
-/// One rank as a process of an MPI job. What every rank finds alike (bad input) is said by rank 0 alone.
+/// One rank as a process of an MPI job. What is wrong with the input is said by rank 0 alone.
 class MpiRun {
  public:
   MpiRun(const RunOptions& options, MpiSession& session, Transport& root)
       : options_(options), session_(session), root_(root) {}
 
   Outcome run() {
-    Result<moe::ServiceOptions> service = prepare();
-    if (!service) return fail_alike(std::move(service).error());
+    Result<moe::ServiceOptions> service = prepare_here();
+    const Status mine = service ? Status{} : Status(tl::unexpected(service.error()));
+    Result<Status> agreed = agree(root_, clock_, {prepare_tag, deadline()}, mine);
+    if (!agreed) abort(agreed.error());
+    if (!*agreed) return failure(std::move(*agreed));
     moe::use_one_gemm_thread();
     RunView view;
     const bool shows = is_first() && is_talk_on_terminal();
@@ -76,7 +80,19 @@ class MpiRun {
   }
 
  private:
+  static constexpr Tag prepare_tag{1};
+
   [[nodiscard]] bool is_first() const { return root_.rank() == Rank{0}; }
+  [[nodiscard]] Clock::duration deadline() const { return std::chrono::milliseconds(options_.deadline_ms); }
+
+  /// A wrong option that only shows here is an error like others: thrown on, it would be said by every rank.
+  Result<moe::ServiceOptions> prepare_here() {
+    try {
+      return prepare();
+    } catch (const CLI::ParseError& wrong) {
+      return failure(Errc::unavailable, fmt::format("{} (see trimtab run --help)", wrong.what()));
+    }
+  }
 
   Result<moe::ServiceOptions> prepare() {
     if (options_.ranks && *options_.ranks != root_.num_ranks()) {
@@ -91,11 +107,6 @@ class MpiRun {
     if (Status calibrated = calibrate_service(*service, *loads, executor); !calibrated)
       return failure(std::move(calibrated));
     return service;
-  }
-
-  Outcome fail_alike(Error error) {
-    if (is_first()) return tl::unexpected(std::move(error));
-    return exit_status_of(error.code);
   }
 
   /// The others may wait for this rank in a message that will not come.
@@ -116,11 +127,13 @@ class MpiRun {
 };
 
 Outcome run_mpi(const RunOptions& options) {
-  Result<MpiSession> session = MpiSession::start();
+  Result<MpiSession> session =
+      MpiSession::start(job_limits("trimtab run", std::chrono::milliseconds(options.deadline_ms)));
   if (!session) return failure(std::move(session));
   Result<std::unique_ptr<Transport>> root = make_mpi_transport(*session);
   if (!root) return failure(std::move(root));
-  return MpiRun(options, *session, **root).run();
+  const Outcome outcome = MpiRun(options, *session, **root).run();
+  return say_before_end("trimtab run", outcome, (*root)->rank() == Rank{0});
 }
 
 void add_traffic_options(CLI::App& verb, RunOptions& options) {
@@ -193,6 +206,11 @@ void add_cluster_options(CLI::App& verb, RunOptions& options) {
       ->check(CLI::IsMember({"inproc", "mpi"}))
       ->option_text("NAME")
       ->capture_default_str();
+  verb.add_option("--deadline-ms", options.deadline_ms,
+                  "How long a rank waits for another before the run fails")
+      ->check(in_range(1, 3'600'000))
+      ->type_name("N")
+      ->capture_default_str();
 }
 
 void add_fault_options(CLI::App& verb, RunOptions& options) {
@@ -206,7 +224,8 @@ void add_fault_options(CLI::App& verb, RunOptions& options) {
       ->allow_extra_args(false)
       ->type_name("SPEC");
   verb.add_option("--migration-deadline-ms", options.migration_deadline_ms,
-                  "How long a step waits before it is rolled back (default: 60000; with --inject-fault 2000)")
+                  "How long a step waits before it is rolled back (default: as --deadline-ms; with "
+                  "--inject-fault at most 2000)")
       ->check(in_range(1, 3'600'000))
       ->type_name("N");
   verb.add_option("--staging-budget", options.staging_budget_bytes,
