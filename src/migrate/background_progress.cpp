@@ -59,6 +59,10 @@ class BackgroundEngine final : public Engine {
     const std::lock_guard lock(mutex_);
     return engine_->view();
   }
+  [[nodiscard]] const Topology& topology() const noexcept override {
+    const std::lock_guard lock(mutex_);
+    return engine_->topology();
+  }
   [[nodiscard]] bool is_idle() const noexcept override {
     const std::lock_guard lock(mutex_);
     return engine_->is_idle();

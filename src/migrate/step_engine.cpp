@@ -58,8 +58,8 @@ StepEngine::StepEngine(const EngineOptions& options, std::unique_ptr<Transport> 
       channel_(std::move(channel)),
       control_(*channel_, live_ranks(topology_)),
       coordinator_(control_, clock, options_.deadline, options_.decided_deadline),
-      view_{.members = control_.members(), .resume = {}},
-      builder_(store, topology_, options.staging_budget_bytes),
+      view_{.number = 0, .members = control_.members(), .resume = {}, .lost = {}},
+      builder_(store, topology_, options.staging_budget_bytes, options.source != nullptr),
       history_(publisher.identity().epoch, std::move(placement)),
       since_(clock.now()),
       runs_(options.staging_budget_bytes),
@@ -219,6 +219,7 @@ bool StepEngine::may_roll_back_alone() const noexcept {
 }
 
 Admission StepEngine::admit(Forward next) {
+  if (!view_.lost.empty()) return Admission::hold;
   if (owes_decision() && next >= hold_) return Admission::hold;
   if (state_ == StepState::draining && next >= commit_forward_) return Admission::hold;
   return Admission::go;
@@ -245,9 +246,10 @@ void StepEngine::roll_back(Error why, StepEvent event) {
 std::vector<Rank> StepEngine::senders_to_here() const {
   std::vector<Rank> senders;
   for (const Move& move : step().moves) {
-    const Rank sender = topology_.rank_of(move.source);
     const bool comes_here = is_remote(move.kind) && topology_.rank_of(move.destination) == channel_->rank();
-    if (comes_here && std::ranges::find(senders, sender) == senders.end()) senders.push_back(sender);
+    if (!comes_here) continue;
+    const Rank sender = topology_.rank_of(move.source);
+    if (std::ranges::find(senders, sender) == senders.end()) senders.push_back(sender);
   }
   return senders;
 }

@@ -44,6 +44,7 @@ class StepEngine : public Engine {
   void note_finished(Forward finished) override { finished_ = std::max(finished_, finished); }
 
   [[nodiscard]] const View& view() const noexcept override { return view_; }
+  [[nodiscard]] const Topology& topology() const noexcept override { return topology_; }
   [[nodiscard]] bool is_idle() const noexcept override { return state_ == StepState::idle; }
   [[nodiscard]] const Placement& placement() const noexcept override { return history_.placement(); }
   [[nodiscard]] const Placement* placement_of(Epoch epoch) const noexcept override {

@@ -51,7 +51,7 @@ Status StepEngine::enter_view() {
   if (!topology) return fail_in_doubt(std::move(topology).error());
   topology_ = std::move(*topology);
   take_over_->enter_next();
-  view_ = {take_over_->view(), end.members.ranks(), Forward{end.resume}};
+  view_ = {take_over_->view(), end.members.ranks(), Forward{end.resume}, find_lost(placement(), topology_)};
   newest_attempt_ = end.attempt;
   first_unbegun_ = view_.resume;
   finished_ = view_.resume;
@@ -98,14 +98,15 @@ Status StepEngine::end_by_abort() {
   return {};
 }
 
-/// The placement stays as it is; a table of the next epoch leaves out the slots of ranks that are gone.
+/// The placement stays as it is; a table of the next epoch leaves out the slots of ranks that are gone. There
+/// is none as long as an expert has no slot.
 Status StepEngine::publish_masked() {
   const TableIdentity identity{epoch().next(), 0};
+  history_.push(placement());
+  if (!view_.lost.empty()) return {};
   Result<RoutingTable> table = RoutingTable::compile(placement(), topology_, identity);
   if (!table) return failure(std::move(table));
-  if (Status published = publisher_.publish(std::move(*table)); !published) return published;
-  history_.push(placement());
-  return {};
+  return publisher_.publish(std::move(*table));
 }
 
 }  // namespace trimtab

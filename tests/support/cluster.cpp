@@ -64,7 +64,7 @@ void GuardedWeights::fill(const Placement& placement) {
   for (LayerId layer : ids<LayerId>(placement.num_layers())) {
     for (SlotId slot : store_.slots()) {
       const ExpertId expert = placement.expert_at(layer, slot);
-      for (std::size_t t = 0; t < store_.tensors(layer).size(); ++t) {
+      for (std::size_t t = 0; expert != no_expert && t < store_.tensors(layer).size(); ++t) {
         const auto bytes = store_.tensor_slot(layer, t, slot);
         verify::fill_expert(layer, expert, t, bytes);
       }

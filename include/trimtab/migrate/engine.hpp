@@ -11,6 +11,7 @@
 #include <trimtab/route/table_publisher.hpp>
 #include <trimtab/transport/liveness.hpp>
 #include <trimtab/transport/transport.hpp>
+#include <trimtab/weights/expert_source.hpp>
 #include <trimtab/weights/expert_store.hpp>
 
 #include <cstdint>
@@ -71,6 +72,8 @@ struct EngineOptions {
   /// Which ranks are there; borrowed. Null: the ranks are fixed, and one that dies ends the service. Else all
   /// ranks have one of their own, and the survivors of a death go on in a new view (at most 1024 ranks).
   const Liveness* liveness = nullptr;
+  /// Where experts come from whose last slot died with its rank; borrowed. All ranks have one, or none has.
+  ExpertSource* source = nullptr;
 };
 
 /// The ranks that serve. A new view follows when one of them dies, falls silent, or leaves a step undecided.
@@ -78,6 +81,9 @@ struct View {
   std::uint32_t number = 0;
   std::vector<Rank> members;  ///< Ascending; the lowest coordinates.
   Forward resume;             ///< Its first forward: every member has finished all below it.
+  /// Experts that no member holds: as long as there are any, every forward is held. A program that gives them
+  /// slots again reads them from EngineOptions::source.
+  std::vector<LayerExpert> lost;
 };
 
 /// May the caller begin the forward it asked for?
@@ -95,7 +101,8 @@ struct EngineCounters {
   std::uint64_t slots_moved = 0;
   std::uint64_t bytes_moved = 0;
   std::uint64_t bytes_copied = 0;
-  Clock::duration busy{};  ///< Inside `begin` and `advance` while a program was running.
+  std::uint64_t bytes_recovered = 0;  ///< From EngineOptions::source.
+  Clock::duration busy{};             ///< Inside `begin` and `advance` while a program was running.
   Clock::duration
       stall{};  ///< From the first `hold` for a forward (or the start of the commit) to the next `go`.
 };
@@ -191,6 +198,8 @@ class Engine {
   virtual void note_finished(Forward finished) = 0;
 
   [[nodiscard]] virtual const View& view() const noexcept = 0;
+  /// With the ranks of the view alive, and no others.
+  [[nodiscard]] virtual const Topology& topology() const noexcept = 0;
 
   [[nodiscard]] virtual bool is_idle() const noexcept = 0;
   /// The placement in service on this rank.

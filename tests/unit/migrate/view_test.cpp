@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "support/cluster.hpp"
 #include "support/placements.hpp"
+#include "verify/expert_values.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -160,6 +163,97 @@ TEST(View, FollowsOneAnother) {
   pass(cluster, 40);
   EXPECT_THAT(members(cluster, 3), ElementsAre(3));
   EXPECT_EQ(cluster.engine(3).view().number, 3U);
+}
+
+/// Has all experts, or says that one cannot be read.
+class KnownSource final : public ExpertSource {
+ public:
+  std::set<std::int32_t> unreadable;
+
+  [[nodiscard]] bool holds(LayerId, ExpertId) const override { return true; }
+  [[nodiscard]] bool is_verified(LayerId, ExpertId) const override { return true; }
+  [[nodiscard]] std::string describe() const override { return "known values"; }
+
+ private:
+  Status read_bundle(LayerId layer, ExpertId expert, std::span<std::byte> bundle) override {
+    if (unreadable.contains(expert.value()))
+      return failure(Errc::io, fmt::format("expert {}", expert.value()));
+    GuardedWeights weights(1, IdRange<SlotId>(SlotId{0}, SlotId{1}));
+    weights.fill(one_layer(1, {0}));
+    for (std::size_t t = 0; t < weights.store().tensors(layer).size(); ++t)
+      verify::fill_expert(layer, expert, t, weights.store().tensor_slot(layer, t, SlotId{0}));
+    weights.store().read_bundle(layer, SlotId{0}, bundle);
+    return {};
+  }
+};
+
+/// Four ranks of three slots, and no expert twice: those of rank 3 are lost with it.
+class LostExperts : public testing::Test {
+ protected:
+  void make(ExpertSource* source, std::size_t staging_budget_bytes = 1U << 12) {
+    EngineOptions options;
+    options.staging_budget_bytes = staging_budget_bytes;
+    options.deadline = deadline;
+    options.verify_sample = 100;
+    options.source = source;
+    cluster_.emplace(uniform(4, 1, 12), one_layer(8, {0, 1, -1, 2, 3, -1, 4, 5, -1, 6, 7, -1}), options,
+                     Cluster::Wrap{}, heartbeat);
+    pass(*cluster_, 20);
+    cluster_->kill(3);
+    pass(*cluster_, 20);
+  }
+  Result<bool> begin_recovery(std::size_t rank) { return cluster_->engine(rank).begin_toward({recovered_}); }
+
+  const Placement recovered_ = one_layer(8, {0, 1, 6, 2, 3, 7, 4, 5, -1, -1, -1, -1});
+  KnownSource source_;
+  std::optional<Cluster> cluster_;
+};
+
+TEST_F(LostExperts, HoldEveryForwardAndAreNamed) {
+  make(nullptr);
+  EXPECT_THAT(cluster_->engine(0).view().lost,
+              ElementsAre(LayerExpert{LayerId{0}, ExpertId{6}}, LayerExpert{LayerId{0}, ExpertId{7}}));
+  const Forward before = cluster_->next(0);
+  pass(*cluster_, 20);
+  EXPECT_EQ(cluster_->next(0), before);
+  EXPECT_TRUE(cluster_->serves(0) && cluster_->serves(1) && cluster_->serves(2));
+}
+
+TEST_F(LostExperts, WithoutASourceAreNotPlanned) {
+  make(nullptr);
+  const Result<bool> begun = begin_recovery(0);
+  ASSERT_FALSE(begun);
+  EXPECT_EQ(begun.error().code, Errc::infeasible);
+  EXPECT_THAT(begun.error().message, HasSubstr("no live slot holds expert 6"));
+}
+
+TEST_F(LostExperts, ComeFromTheSourceBeforeATableNamesThem) {
+  for (std::size_t staging : {std::size_t{1} << 12, std::size_t{1} << 8}) {
+    make(&source_, staging);
+    const Forward before = cluster_->next(0);
+    for (std::size_t r = 0; r < 3; ++r) ASSERT_TRUE(begin_recovery(r).value());
+    ASSERT_TRUE(cluster_->run_until_idle(tick));
+    EXPECT_TRUE(cluster_->engine(0).view().lost.empty());
+    EXPECT_EQ(cluster_->find_difference(recovered_), "");
+    EXPECT_GT(cluster_->engine(0).counters().bytes_recovered, 0U);
+    EXPECT_EQ(cluster_->engine(2).counters().bytes_recovered, 0U);
+    pass(*cluster_, 10);
+    EXPECT_GT(cluster_->next(0), before);
+    EXPECT_GT(cluster_->served()[0][before.value()], Epoch{1}) << "never under a table without them";
+  }
+}
+
+TEST_F(LostExperts, ThatCannotBeReadStayLost) {
+  source_.unreadable = {7};
+  make(&source_);
+  for (std::size_t r = 0; r < 3; ++r) ASSERT_TRUE(begin_recovery(r).value());
+  ASSERT_TRUE(cluster_->run_until_idle(tick));
+  EXPECT_EQ(cluster_->engine(1).health().last_failure->code, Errc::io);
+  EXPECT_EQ(cluster_->engine(0).view().lost.size(), 2U);
+  source_.unreadable.clear();
+  for (std::size_t r = 0; r < 3; ++r) ASSERT_TRUE(begin_recovery(r).value());
+  ASSERT_TRUE(cluster_->run_until_idle(tick));
+  EXPECT_EQ(cluster_->find_difference(recovered_), "");
 }
 
 }  // namespace
