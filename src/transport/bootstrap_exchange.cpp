@@ -100,7 +100,7 @@ class Host {
         if (come) come = read(caller);
       }
     }
-    if (!come) await_stragglers(listening);
+    if (!come && come.error().code != Errc::timeout) await_stragglers(listening);
     answer(come);
     if (!come) return failure(std::move(come));
     return std::move(blobs_);
