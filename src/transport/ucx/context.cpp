@@ -17,8 +17,8 @@ struct Setting {
 // Measured on a loopback, one stream of large messages: segments of 8 KiB, the default, are a system call
 // each.
 constexpr std::array tuned = {
-    Setting{"TCP_TX_SEG_SIZE", "256k"},
-    Setting{"TCP_RX_SEG_SIZE", "256k"},
+    Setting{"TX_SEG_SIZE", "256k"},
+    Setting{"RX_SEG_SIZE", "256k"},
 };
 
 bool is_set_by_user(const char* name) { return std::getenv(fmt::format("UCX_{}", name).c_str()) != nullptr; }

@@ -400,6 +400,12 @@ void Exchange::leave(Peer& from) {
   from.offered.clear();
 }
 
+void Exchange::broke(Rank rank) {
+  Peer& peer = peers_[rank.index()];
+  peer.is_broken = !peer.is_gone;
+  leave(peer);
+}
+
 void Exchange::strand(OpenLeg& leg) {
   leg.state = State::waiting;
   if (leg.posted->is_cancelling && leg.num_in_flight == 0) give_up(leg);

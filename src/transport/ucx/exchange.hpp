@@ -73,6 +73,7 @@ struct Peer {
   Rank rank;
   bool has_said_hello = false;
   bool is_gone = false;       ///< Broken or closed: nothing new comes of it.
+  bool is_broken = false;     ///< Gone without a bye.
   bool is_gone_told = false;  ///< To the caller.
   bool has_acked_bye = false;
 
@@ -124,7 +125,7 @@ class Exchange final : public WorkerListener {
 
   void arrived(const Header& header, std::span<const std::byte> payload) override;
   void sent(Rank to, void* what, bool is_sent) override;
-  void broke(Rank rank) override { leave(peers_[rank.index()]); }
+  void broke(Rank rank) override;
 
  private:
   [[nodiscard]] Peer& peer_of(const OpenLeg& leg) noexcept { return peers_[leg.leg.peer.index()]; }

@@ -73,7 +73,7 @@ Status UcxEnd::await_hellos(UcxEnd* parent, Clock::duration deadline) {
   const auto are_all_here = [&] {
     if (parent != nullptr) parent->look();
     for (Rank peer : ids<Rank>(num_ranks_)) {
-      if (parent != nullptr && peer != rank_ && !parent->is_there(peer)) exchange_.set_gone(peer);
+      if (parent != nullptr && parent->exchange_.peer(peer).is_broken) exchange_.set_gone(peer);
       missing = peer;
       if (is_there(peer) && !exchange_.peer(peer).has_said_hello) return false;
     }
@@ -187,7 +187,7 @@ Result<std::unique_ptr<Transport>> UcxEnd::connect_child(std::unique_ptr<UcxEnd>
   for (Rank peer : ids<Rank>(num_ranks_)) {
     const std::vector<std::byte>* const address = exchange_.find_address(index, peer);
     if (peer == rank_ || !connected) continue;
-    if (is_there(peer) && address != nullptr) {
+    if (address != nullptr && !exchange_.peer(peer).is_broken) {
       connected = child->connect(peer, *address);
     } else {
       child->exchange_.set_gone(peer);
