@@ -14,7 +14,7 @@
 namespace trimtab {
 
 /// A piece is copied and checksummed while it is in the cache.
-inline constexpr std::size_t source_piece_bytes = std::size_t{256} << 10;
+inline constexpr std::size_t source_piece_bytes = std::size_t{64} << 10;
 
 /// @return `invalid_argument` unless `bundle_bytes` are what the expert takes.
 [[nodiscard]] Status check_room(std::string_view place, std::size_t bundle_bytes, std::size_t expected_bytes);

@@ -71,6 +71,7 @@ Status CheckpointSource::read_bundle(LayerId layer, ExpertId expert, std::span<s
   if (entry == nullptr) return failure(Errc::not_found, fmt::format("{}: no {}", catalogue_->path, numbers));
   const std::string place = fmt::format("{}: {}", entry->parts.front().file->path(), numbers);
   if (Status fits = check_room(place, bundle.size(), entry->size_bytes); !fits) return fits;
+  for (const TensorPlace& part : entry->parts) part.file->prefetch(*part.tensor);
   BundleVerifier verifier(layer, expert, entry->checksum);
   for (const TensorPlace& part : entry->parts) {
     Status done = read_part(part, bundle, verifier);

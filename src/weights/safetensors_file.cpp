@@ -4,6 +4,7 @@
 #include "file_access.hpp"
 #include "safetensors_header.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -109,6 +110,12 @@ Status SafetensorsFile::read(const SafetensorsTensor& tensor, std::uint64_t offs
       read_fully(contents_->file.descriptor, path(), contents_->data_begin + tensor.begin + offset, to);
   if (!done) done.error().message += fmt::format(" (in tensor {})", shown(tensor.name));
   return done;
+}
+
+void SafetensorsFile::prefetch(const SafetensorsTensor& tensor) const noexcept {
+  static_cast<void>(::posix_fadvise(contents_->file.descriptor.get(),
+                                    static_cast<off_t>(contents_->data_begin + tensor.begin),
+                                    static_cast<off_t>(tensor.size_bytes()), POSIX_FADV_WILLNEED));
 }
 
 }  // namespace trimtab

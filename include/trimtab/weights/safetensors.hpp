@@ -96,6 +96,9 @@ class SafetensorsFile {
   ///         before them or the system refuses.
   Status read(const SafetensorsTensor& tensor, std::uint64_t offset, std::span<std::byte> to) const;
 
+  /// Has the system fetch a tensor's pages while other work goes on. A hint: it may do nothing.
+  void prefetch(const SafetensorsTensor& tensor) const noexcept;
+
  private:
   struct Contents;
   explicit SafetensorsFile(std::unique_ptr<Contents> contents) noexcept;
