@@ -79,7 +79,6 @@ void Exchange::send_whole(Peer& to, OpenLeg& leg) {
   to.eager_used_bytes += eager_cost(leg.size_bytes);
   leg.state = State::whole;
   leg.num_in_flight = 1;
-  if (leg.leg.watcher != nullptr) leg.leg.watcher->pass(leg.size_bytes);
   worker_->send(to.rank, header, leg.leg.memory, &leg);
 }
 
@@ -114,7 +113,6 @@ void Exchange::send_piece(Peer& to, OpenLeg& leg) {
   ++to.num_data_in_flight;
   ++to.num_data_sent;
   if (leg.moved_bytes == leg.size_bytes) to.sending.pop_front();
-  if (leg.leg.watcher != nullptr) leg.leg.watcher->pass(piece.size());
   worker_->send(to.rank, header, piece, &leg);
 }
 
@@ -273,10 +271,6 @@ void Exchange::take_data(Peer& from, const Header& header, std::span<const std::
         header.offset <= leg.size_bytes && payload.size() <= leg.size_bytes - header.offset;
     if (is_inside) std::memcpy(leg.leg.memory.data() + header.offset, payload.data(), payload.size());
     leg.moved_bytes += payload.size();
-    if (leg.leg.watcher != nullptr && header.offset == leg.told_bytes) {
-      leg.told_bytes += payload.size();
-      leg.leg.watcher->pass(payload.size());
-    }
     if (leg.moved_bytes >= leg.size_bytes) {
       from.receiving.erase(found);
       finish(leg);
@@ -306,7 +300,6 @@ void Exchange::match(Peer& from, std::uint32_t tag) {
 void Exchange::deliver(OpenLeg& leg, std::span<const std::byte> payload) {
   if (payload.size() > leg.leg.memory.size()) return fail(leg, payload.size());
   if (!payload.empty()) std::memcpy(leg.leg.memory.data(), payload.data(), payload.size());
-  if (leg.leg.watcher != nullptr) leg.leg.watcher->pass(payload.size());
   finish(leg);
 }
 
