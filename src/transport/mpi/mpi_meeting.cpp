@@ -61,7 +61,7 @@ void MpiMeeting::check(const MpiLimits& limits, std::chrono::milliseconds limit,
   if (std::chrono::steady_clock::now() - begin_ < patience_of(rank_, limit)) return;
   static_cast<void>(are_all_here());
   end_job(limits,
-          fmt::format("rank {}: {} has not {} within {} ms", rank_.value(), missing(), what, limit.count()));
+          fmt::format("rank {}: {} not {} within {} ms", rank_.value(), missing(), what, limit.count()));
 }
 
 std::string MpiMeeting::missing() const {
@@ -69,7 +69,9 @@ std::string MpiMeeting::missing() const {
   for (std::size_t i = 0; i < peers_.size(); ++i) {
     if (arrivals_[i] != MPI_REQUEST_NULL) names.push_back(peers_[i]);
   }
-  return names.empty() ? "some rank" : fmt::format("rank {}", fmt::join(names, ", rank "));
+  if (names.empty()) return "some rank has";
+  return names.size() == 1 ? fmt::format("rank {} has", names[0])
+                           : fmt::format("ranks {} have", fmt::join(names, ", "));
 }
 
 MpiGuard::MpiGuard(const MpiLimits& limits, std::string_view call) {
