@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "conformance/ends.hpp"
+#include "conformance/process_ranks.hpp"
 #include "conformance/transport_conformance.hpp"
 
 #include <trimtab/transport/mpi.hpp>
 
 #include <sys/mman.h>
 
-#include <array>
 #include <cstdio>
 #include <limits>
 #include <string>
@@ -57,32 +57,6 @@ TEST(MpiTransport, RefusesMessageLargerThanMpiCanCount) {
       << ticket.error().message;
 }
 
-/// For every rank but the first: only what failed, and where, so that the ranks' reports do not mix.
-class FailuresOnly final : public testing::EmptyTestEventListener {
- public:
-  explicit FailuresOnly(Rank rank) : rank_(rank) {}
-  void OnTestStart(const testing::TestInfo& test) override { test_ = test.name(); }
-  void OnTestPartResult(const testing::TestPartResult& part) override {
-    if (!part.failed()) return;
-    std::fprintf(stderr, "rank %d: %s: %s:%d: %s\n", rank_.value(), test_.c_str(),
-                 part.file_name() != nullptr ? part.file_name() : "", part.line_number(), part.message());
-  }
-
- private:
-  Rank rank_;
-  std::string test_;  // asked for here, gtest would wait for itself
-};
-
-/// Every rank fails when one did: whatever the launcher makes of exit codes.
-int run_tests(Transport& end) {
-  const std::array<std::int64_t, 1> mine{RUN_ALL_TESTS()};
-  std::array<std::int64_t, 1> failures = mine;
-  const Status summed =
-      all_reduce_sum(end, SteadyClock(), {.tag = Tag{1}, .deadline = std::chrono::minutes(1)}, failures);
-  if (!summed) std::fprintf(stderr, "%s\n", summed.error().message.c_str());
-  return summed && failures[0] == 0 ? 0 : 1;
-}
-
 int main_of_rank(int argc, char** argv) {
   Result<MpiSession> started = MpiSession::start();
   if (!started) {
@@ -93,12 +67,7 @@ int main_of_rank(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   Result<End> end = make_mpi_transport(*session);
   if (!end) return 1;
-  if ((*end)->rank() != Rank{0}) {
-    testing::TestEventListeners& listeners = testing::UnitTest::GetInstance()->listeners();
-    delete listeners.Release(listeners.default_result_printer());
-    listeners.Append(new FailuresOnly((*end)->rank()));
-  }
-  return run_tests(**end);
+  return run_tests_of_rank(**end);
 }
 
 }  // namespace
