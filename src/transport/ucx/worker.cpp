@@ -215,8 +215,8 @@ std::string Worker::describe(Rank rank) const {
   return printed([&](std::FILE* file) { ucp_ep_print_info(connections_[rank.index()].endpoint, file); });
 }
 
-std::string Worker::describe_worker() const {
-  return printed([&](std::FILE* file) { ucp_worker_print_info(handle_, file); });
+std::string Worker::describe_devices() const {
+  return printed([&](std::FILE* file) { ucp_context_print_info(context_->handle(), file); });
 }
 
 }  // namespace trimtab::ucx

@@ -62,8 +62,8 @@ class Worker {
 
   /// What UCX chose for the connection, in its own words; for people.
   [[nodiscard]] std::string describe(Rank rank) const;
-  /// The same of all that UCX found.
-  [[nodiscard]] std::string describe_worker() const;
+  /// The same of all devices that UCX found.
+  [[nodiscard]] std::string describe_devices() const;
 
  private:
   struct Connection {
