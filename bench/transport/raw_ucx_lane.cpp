@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lanes.hpp"
 
+#include <sched.h>
 #include <ucp/api/ucp.h>
 
 namespace trimtab::bench {
@@ -73,7 +74,11 @@ class RawUcxLane final : public Lane {
   void finish(void* request) {
     if (request == nullptr) return;
     if (UCS_PTR_IS_ERR(request)) check(UCS_PTR_STATUS(request));
-    while (ucp_request_check_status(request) == UCS_INPROGRESS) ucp_worker_progress(worker_);
+    constexpr int num_spins = 50;  // then whoever shares this core is let run
+    for (int i = 0; ucp_request_check_status(request) == UCS_INPROGRESS; ++i) {
+      if (ucp_worker_progress(worker_) != 0) i = 0;
+      if (i > num_spins) sched_yield();
+    }
     check(ucp_request_check_status(request));
     ucp_request_free(request);
   }

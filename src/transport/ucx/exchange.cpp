@@ -122,14 +122,23 @@ void Exchange::sent(Rank to, void* what, bool is_sent) {
   OpenLeg& leg = *static_cast<OpenLeg*>(what);
   --leg.num_in_flight;
   const bool was_offered = leg.id != 0;  // The first order is that of the hello.
-  if (was_offered) --peers_[to.index()].num_data_in_flight;
+  if (was_offered && !leg.is_flushing) --peers_[to.index()].num_data_in_flight;
   if (!is_sent) leg.state = State::waiting;
   if (leg.num_in_flight > 0) return;
   if (leg.state == State::waiting) {
     if (leg.posted->is_cancelling) give_up(leg);
-  } else if (leg.state == State::whole || leg.moved_bytes == leg.size_bytes) {
+  } else if (leg.is_flushing) {
     finish(leg);
+  } else if (leg.state == State::whole || leg.moved_bytes == leg.size_bytes) {
+    flush(leg);
   }
+}
+
+// The sender of a message that is done may turn to other work, and the message must not wait for it.
+void Exchange::flush(OpenLeg& leg) {
+  leg.is_flushing = true;
+  ++leg.num_in_flight;
+  worker_->flush(leg.leg.peer, &leg);
 }
 
 // ---- receiving
