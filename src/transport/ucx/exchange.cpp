@@ -444,7 +444,8 @@ bool Exchange::progress() {
 
 const OpenLeg* Exchange::find_lost(const Posted& posted) const {
   const auto is_lost = [&](const OpenLeg& leg) {
-    return leg.state != State::ended && peer(leg.leg.peer).is_gone;
+    // What UCX still holds of a send may have arrived before its peer left.
+    return leg.state != State::ended && leg.num_in_flight == 0 && peer(leg.leg.peer).is_gone;
   };
   const auto found = std::ranges::find_if(posted.legs, is_lost);
   return found == posted.legs.end() ? nullptr : &*found;
