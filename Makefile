@@ -56,7 +56,7 @@ tsan: setup configure-tsan ## Test under ThreadSanitizer
 	cmake --build --preset tsan --parallel $(JOBS)
 	ctest --preset tsan
 
-fuzz: setup fuzzers ## Fuzz tables, dispatch and buffers, 10 s each
+fuzz: setup fuzzers ## Fuzz tables, dispatch, buffers and headers, 10 s each
 	scripts/fuzz.sh 10
 
 soak: setup fuzzers build ## Fuzz the same for half an hour; move weights in a million random programs under faults

@@ -131,8 +131,7 @@ moe::ModelConfig make_model(const RunOptions& options, const RunLoads& loads) {
   return model;
 }
 
-/// Long where nothing is to go wrong; else what a lost transfer stops the service for.
-constexpr std::int64_t usual_deadline_ms = 60'000;
+/// What a lost transfer may stop the service for, where one is asked for.
 constexpr std::int64_t faulty_deadline_ms = 2'000;
 
 /// What a mutant does wrong shows in the forwards after a plan, so there must be some in the same block.
@@ -144,8 +143,9 @@ void lengthen_blocks(std::uint64_t forwards, moe::ServiceOptions& service) {
 }
 
 Status set_migration(const RunOptions& options, moe::ServiceOptions& service) {
+  service.deadline = std::chrono::milliseconds(options.deadline_ms);
   service.migration_deadline = std::chrono::milliseconds(options.migration_deadline_ms.value_or(
-      options.faults.empty() ? usual_deadline_ms : faulty_deadline_ms));
+      options.faults.empty() ? options.deadline_ms : std::min(options.deadline_ms, faulty_deadline_ms)));
   service.staging_budget_bytes = options.staging_budget_bytes.value_or(0);
   if (options.stall_budget_ms) {
     service.stall_budget = std::chrono::duration_cast<Clock::duration>(

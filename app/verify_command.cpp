@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/commands.hpp"
 #include "app/console.hpp"
+#include "app/job_end.hpp"
 #include "app/outputs.hpp"
 #include "app/tbb_executor.hpp"
 #include "app/verify_processes.hpp"
 #include "app/verify_report.hpp"
+#include "verify/process_trial.hpp"
 #include "verify/trial.hpp"
 
 #include <trimtab/core/clock.hpp>
@@ -96,25 +98,30 @@ Outcome run_inproc(const VerifyOptions& options) {
   return report(options, result);
 }
 
-/// Rank 0 alone speaks.
-Outcome run_mpi(VerifyOptions& options) {
-  Result<MpiSession> session = MpiSession::start();
-  if (!session) return failure(std::move(session));
-  Result<std::unique_ptr<Transport>> root = make_mpi_transport(*session);
-  if (!root) return failure(std::move(root));
-  const bool is_first = (*root)->rank() == Rank{0};
+/// One rank's part of a campaign of processes. Rank 0 alone reports.
+Outcome run_rank(VerifyOptions& options, MpiSession& session, Transport& root) {
   const SteadyClock clock;
   const Clock::time_point begun = clock.now();
-  Result<verify::CampaignReport> campaign = run_process_campaign(options.campaign, *session, **root);
-  if (!campaign && !is_first) return exit_status_of(campaign.error().code);
+  Result<verify::CampaignReport> campaign = run_process_campaign(options.campaign, session, root);
   if (!campaign) return failure(std::move(campaign));
   VerifyResult result{.transport = options.transport,
                       .options = options.campaign,
                       .campaign = std::move(*campaign),
                       .mutants = {}};
   result.seconds = std::chrono::duration<double>(clock.now() - begun).count();
-  if (is_first) return report(options, result);
+  if (root.rank() == Rank{0}) return report(options, result);
   return result.is_sound() ? ExitStatus::ok : ExitStatus::check_failed;
+}
+
+Outcome run_mpi(VerifyOptions& options) {
+  const auto patience = std::chrono::duration_cast<std::chrono::milliseconds>(
+      verify::process_patience(options.campaign.cases.deadline));
+  Result<MpiSession> session = MpiSession::start(job_limits("trimtab verify", patience));
+  if (!session) return failure(std::move(session));
+  Result<std::unique_ptr<Transport>> root = make_mpi_transport(*session);
+  if (!root) return failure(std::move(root));
+  const Outcome outcome = run_rank(options, *session, **root);
+  return say_before_end("trimtab verify", outcome, (*root)->rank() == Rank{0});
 }
 
 Outcome explain_case(const VerifyOptions& options) {

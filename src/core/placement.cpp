@@ -106,22 +106,27 @@ std::span<const SlotId> Placement::replicas(LayerId layer, ExpertId expert) cons
                                    last - first);
 }
 
+std::vector<LayerExpert> find_lost(const Placement& placement, const Topology& topology) {
+  std::vector<LayerExpert> lost;
+  for (LayerId layer : ids<LayerId>(placement.num_layers())) {
+    for (ExpertId expert : ids<ExpertId>(placement.num_experts())) {
+      const auto slots = placement.replicas(layer, expert);
+      const auto is_live = [&](SlotId slot) { return topology.is_alive(slot); };
+      if (std::none_of(slots.begin(), slots.end(), is_live)) lost.push_back({layer, expert});
+    }
+  }
+  return lost;
+}
+
 Status check_live(const Placement& placement, const Topology& topology) {
   if (placement.num_slots() != topology.num_slots()) {
     return failure(Errc::invalid_argument, fmt::format("placement of {} slots on a topology of {} slots",
                                                        placement.num_slots(), topology.num_slots()));
   }
-  for (LayerId layer : ids<LayerId>(placement.num_layers())) {
-    for (ExpertId expert : ids<ExpertId>(placement.num_experts())) {
-      const auto slots = placement.replicas(layer, expert);
-      const auto live = [&](SlotId slot) { return topology.is_alive(slot); };
-      if (std::none_of(slots.begin(), slots.end(), live)) {
-        return failure(Errc::infeasible, fmt::format("layer {}: expert {} has no slot on a live rank",
-                                                     layer.value(), expert.value()));
-      }
-    }
-  }
-  return {};
+  const std::vector<LayerExpert> lost = find_lost(placement, topology);
+  if (lost.empty()) return {};
+  return failure(Errc::infeasible, fmt::format("layer {}: expert {} has no slot on a live rank",
+                                               lost.front().layer.value(), lost.front().expert.value()));
 }
 
 }  // namespace trimtab

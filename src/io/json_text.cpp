@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/json_text.hpp"
 
-#include "io/file_descriptor.hpp"
+#include "core/file_descriptor.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>

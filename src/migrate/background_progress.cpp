@@ -50,6 +50,19 @@ class BackgroundEngine final : public Engine {
     if (failure_) return tl::unexpected(*failure_);
     return engine_->progress(budget);
   }
+  void note_finished(Forward finished) override {
+    const std::lock_guard lock(mutex_);
+    engine_->note_finished(finished);
+  }
+  /// Views change inside `advance` only.
+  [[nodiscard]] const View& view() const noexcept override {
+    const std::lock_guard lock(mutex_);
+    return engine_->view();
+  }
+  [[nodiscard]] const Topology& topology() const noexcept override {
+    const std::lock_guard lock(mutex_);
+    return engine_->topology();
+  }
   [[nodiscard]] bool is_idle() const noexcept override {
     const std::lock_guard lock(mutex_);
     return engine_->is_idle();
@@ -88,9 +101,9 @@ class BackgroundEngine final : public Engine {
         wake_.wait(lock, stop, [this] { return !engine_->is_idle(); });
         continue;
       }
-      if (Status progressed = engine_->progress(options_.slice); !progressed) {
-        failure_ = std::move(progressed).error();
-      }
+      Status progressed = engine_->progress(options_.slice);
+      const bool has_failed = !progressed && progressed.error().code != Errc::cancelled;
+      if (has_failed) failure_ = std::move(progressed).error();
       wake_.wait_for(lock, stop, options_.pause, [] { return false; });  // The forward thread's turn.
     }
   }

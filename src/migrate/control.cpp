@@ -2,48 +2,43 @@
 #include "migrate/control.hpp"
 
 #include <algorithm>
+#include <cstring>
+#include <iterator>
+#include <utility>
 
 namespace trimtab {
 
-using std::chrono::nanoseconds;
-
-namespace {
-
-/// A peer that is gone is silent. What its silence means, deadlines decide.
-template <class T>
-bool is_lost_peer(const Result<T>& result) {
-  return !result && result.error().code == Errc::peer_lost;
-}
-
-}  // namespace
-
 ControlChannel::ControlChannel(Transport& channel, std::vector<Rank> members)
-    : channel_(channel), members_(std::move(members)) {}
+    : channel_(channel), members_(std::move(members)), mailboxes_(channel, tag, sizeof(Message)) {}
 
-Status ControlChannel::start() {
+Status ControlChannel::start() { return listen(); }
+
+Status ControlChannel::listen() {
   for (Rank peer : members_) {
     const bool hears = is_coordinator() || peer == coordinator();
     if (peer == rank() || !hears) continue;
-    mailboxes_.push_back(std::make_unique<Mailbox>(Mailbox{peer, {}, {}}));
-    if (Status posted = post_receive(*mailboxes_.back()); !posted) return posted;
+    if (Status heard = mailboxes_.listen(peer); !heard) return heard;
   }
   return {};
 }
 
+Status ControlChannel::enter_view(std::uint32_t number, std::vector<Rank> members) {
+  for (Rank peer : members_) mailboxes_.ignore(peer);
+  view_ = number;
+  members_ = std::move(members);
+  here_.clear();
+  const auto is_due = [&](const Message& message) { return message.view == view_; };
+  std::ranges::copy_if(early_, std::back_inserter(here_), is_due);
+  std::erase_if(early_, [&](const Message& message) { return message.view <= view_; });
+  return listen();
+}
+
 Status ControlChannel::send(Rank to, Message message) {
   message.rank = rank().value();
+  message.view = view_;
   seal(message);
-  if (to == rank()) {
-    to_self_.push_back(message);
-    return {};
-  }
-  auto outgoing = std::make_unique<Outgoing>(Outgoing{{}, message});
-  const Leg leg = send_leg(to, tag, std::as_bytes(std::span(&outgoing->message, 1)));
-  Result<Ticket> ticket = channel_.post(std::span(&leg, 1));
-  if (is_lost_peer(ticket)) return {};
-  if (!ticket) return failure(std::move(ticket));
-  outgoing->ticket = *ticket;
-  outgoing_.push_back(std::move(outgoing));
+  if (to != rank()) return mailboxes_.send(to, std::as_bytes(std::span(&message, 1)));
+  here_.push_back(message);
   return {};
 }
 
@@ -55,45 +50,21 @@ Status ControlChannel::broadcast(Message message) {
 }
 
 Result<std::optional<Message>> ControlChannel::receive() {
-  if (Status reaped = reap_sent(); !reaped) return failure(std::move(reaped));
-  if (!to_self_.empty()) {
-    const Message message = to_self_.front();
-    to_self_.pop_front();
+  if (!here_.empty()) {
+    const Message message = here_.front();
+    here_.pop_front();
     return message;
   }
-  for (const auto& mailbox : mailboxes_) {
-    Result<Progress> progress = channel_.poll(mailbox->ticket, nanoseconds(0));
-    if (is_lost_peer(progress)) continue;
-    if (!progress) return failure(std::move(progress));
-    if (*progress == Progress::pending) continue;
-    if (*progress == Progress::cancelled) return failure(Errc::closed, "the migration channel was closed");
-    const Message message = mailbox->message;
-    if (Status posted = post_receive(*mailbox); !posted) return failure(std::move(posted));
-    if (!is_intact(message) || message.rank != mailbox->peer.value()) continue;  // As good as lost.
-    return message;
+  for (;;) {
+    const Result<std::optional<Mailboxes::Received>> received = mailboxes_.receive();
+    if (!received) return tl::unexpected(received.error());
+    if (!*received) return std::nullopt;
+    Message message;
+    std::memcpy(&message, (*received)->bytes.data(), sizeof message);
+    if (!is_intact(message) || message.rank != (*received)->from.value()) continue;  // As good as lost.
+    if (message.view > view_) early_.push_back(message);
+    if (message.view == view_) return message;
   }
-  return std::nullopt;
-}
-
-Status ControlChannel::post_receive(Mailbox& mailbox) {
-  const Leg leg = receive_leg(mailbox.peer, tag, std::as_writable_bytes(std::span(&mailbox.message, 1)));
-  Result<Ticket> ticket = channel_.post(std::span(&leg, 1));
-  if (!ticket) return failure(std::move(ticket));
-  mailbox.ticket = *ticket;
-  return {};
-}
-
-Status ControlChannel::reap_sent() {
-  for (std::size_t i = 0; i < outgoing_.size();) {
-    Result<Progress> progress = channel_.poll(outgoing_[i]->ticket, nanoseconds(0));
-    if (!progress && !is_lost_peer(progress)) return failure(std::move(progress));
-    if (!progress || *progress == Progress::pending) {
-      ++i;
-    } else {
-      outgoing_.erase(outgoing_.begin() + static_cast<std::ptrdiff_t>(i));
-    }
-  }
-  return {};
 }
 
 }  // namespace trimtab

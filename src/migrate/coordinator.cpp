@@ -18,6 +18,12 @@ Status Coordinator::propose(Message proposal) {
   return control_.broadcast(proposal_);
 }
 
+void Coordinator::enter_view(std::uint64_t attempt) {
+  proposal_ = {};
+  proposal_.attempt = attempt;
+  enter(attempt > 0 ? Phase::committing : Phase::idle);
+}
+
 Status Coordinator::on_message(const Message& message) {
   if (!is_running() || message.attempt != proposal_.attempt) return {};
   switch (message.kind) {
@@ -76,7 +82,7 @@ Status Coordinator::give_up() {
 void Coordinator::enter(Phase phase) {
   phase_ = phase;
   heard_.clear();
-  until_ = clock_.now() + deadline_;
+  until_ = clock_.now() + (phase == Phase::committing ? decided_deadline_ : deadline_);
 }
 
 Status Coordinator::abort(Errc reason) {

@@ -16,8 +16,14 @@ namespace trimtab {
 /// other. Not thread-safe. Borrows the control channel and the clock.
 class Coordinator {
  public:
-  Coordinator(ControlChannel& control, const Clock& clock, Clock::duration deadline)
-      : control_(control), clock_(clock), deadline_(deadline) {}
+  /// One deadline for the waits before the decision, and one for that after it.
+  Coordinator(ControlChannel& control, const Clock& clock, Clock::duration deadline,
+              Clock::duration decided_deadline)
+      : control_(control), clock_(clock), deadline_(deadline), decided_deadline_(decided_deadline) {}
+
+  /// Goes on in a new view, in which `attempt` is committed and waits to be acknowledged; 0: nothing is in
+  /// hand.
+  void enter_view(std::uint64_t attempt);
 
   /// Proposes one step to all. `proposal` needs epoch, hash and step; the attempt is numbered here.
   /// Precondition: !is_running().
@@ -33,6 +39,8 @@ class Coordinator {
   /// Aborts what is not decided: the member beside it has rolled back, so no decision but that one can come.
   Status give_up();
 
+  /// Whether an acknowledgement is missing although its deadline has passed.
+  [[nodiscard]] bool is_overdue() const { return phase_ == Phase::committing && clock_.now() >= until_; }
   [[nodiscard]] bool is_running() const noexcept { return phase_ != Phase::idle; }
 
  private:
@@ -50,6 +58,7 @@ class Coordinator {
   ControlChannel& control_;
   const Clock& clock_;
   Clock::duration deadline_;
+  Clock::duration decided_deadline_;
   Phase phase_ = Phase::idle;
   Clock::time_point until_;
   Message proposal_;

@@ -24,7 +24,8 @@ Result<Program> GoalBuilder::build(const MigrationGoal& goal, Epoch epoch, const
                         .topology = topology_,
                         .bundle_bytes = bundle_bytes,
                         .staging_budget_bytes = staging_budget_bytes_,
-                        .stall_budget_bytes = stall_bytes});
+                        .stall_budget_bytes = stall_bytes,
+                        .has_source = has_source_});
 }
 
 }  // namespace trimtab

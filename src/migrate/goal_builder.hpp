@@ -18,8 +18,12 @@ namespace trimtab {
 /// store and topology.
 class GoalBuilder {
  public:
-  GoalBuilder(const ExpertStore& store, const Topology& topology, std::size_t staging_budget_bytes)
-      : store_(store), topology_(topology), staging_budget_bytes_(staging_budget_bytes) {}
+  GoalBuilder(const ExpertStore& store, const Topology& topology, std::size_t staging_budget_bytes,
+              bool has_source)
+      : store_(store),
+        topology_(topology),
+        staging_budget_bytes_(staging_budget_bytes),
+        has_source_(has_source) {}
 
   [[nodiscard]] CopyRate& copy_rate() noexcept { return copy_rate_; }
 
@@ -35,6 +39,7 @@ class GoalBuilder {
   const ExpertStore& store_;
   const Topology& topology_;
   std::size_t staging_budget_bytes_;
+  bool has_source_;
   CopyRate copy_rate_;
 };
 

@@ -43,9 +43,11 @@ Status check_fill(const ProgramInput& input, LayerId layer, SlotId slot) {
                                layer.value(), slot.value(), expert.value(), topology.rank_of(slot).value()));
   }
   const auto is_live = [&](SlotId source) { return topology.is_alive(source); };
-  if (std::ranges::any_of(input.from.replicas(layer, expert), is_live)) return {};
-  return failure(Errc::infeasible, fmt::format("layer {}: no live slot holds expert {}, which slot {} needs",
-                                               layer.value(), expert.value(), slot.value()));
+  if (input.has_source || std::ranges::any_of(input.from.replicas(layer, expert), is_live)) return {};
+  return failure(
+      Errc::infeasible,
+      fmt::format("layer {}: no live slot holds expert {}, which slot {} needs, and it has no source",
+                  layer.value(), expert.value(), slot.value()));
 }
 
 Status check_layer(const ProgramInput& input, LayerId layer, bool& any_fill) {

@@ -15,7 +15,7 @@ void count_moves(std::span<const Step> steps, const ProgramInput& input, Program
       cost.bytes_extra += bytes;  // Every changed slot is taken off again below.
       if (move.kind == MoveKind::displaced) ++cost.exchanges_forced;
       if (!is_remote(move.kind)) {
-        cost.bytes_copied += bytes;
+        (move.kind == MoveKind::recover ? cost.bytes_recovered : cost.bytes_copied) += bytes;
         continue;
       }
       cost.bytes_moved += bytes;
@@ -37,8 +37,10 @@ class Comparison {
 
   void add_expert(LayerId layer, ExpertId expert, ProgramCost& cost) {
     ++number_;
+    is_lost_ = true;
     for (SlotId slot : input_.from.replicas(layer, expert)) {
       if (!input_.topology.is_alive(slot)) continue;
+      is_lost_ = false;
       rank_of(slot).had = number_;
       node_of(slot).had = number_;
     }
@@ -57,8 +59,11 @@ class Comparison {
     const std::size_t bytes = input_.bundle_bytes[layer.index()];
     if (input_.from.expert_at(layer, slot) != expert) cost.bytes_extra -= bytes;
     if (rank_of(slot).had != number_) ++cost.slots_moved;
-    if (is_new(rank_of(slot))) cost.bytes_moved_bound += bytes;
-    if (is_new(node_of(slot))) cost.bytes_across_nodes_bound += bytes;
+    const bool is_new_on_rank = is_new(rank_of(slot));
+    const bool is_new_on_node = is_new(node_of(slot));
+    if (is_lost_ && is_new_on_node) return;  // From the source.
+    if (is_new_on_rank) cost.bytes_moved_bound += bytes;
+    if (is_new_on_node) cost.bytes_across_nodes_bound += bytes;
   }
 
   bool is_new(Mark& mark) const {
@@ -74,6 +79,7 @@ class Comparison {
   std::vector<Mark> ranks_;
   std::vector<Mark> nodes_;
   std::uint64_t number_ = 0;
+  bool is_lost_ = false;  ///< No live slot holds the expert.
 };
 
 }  // namespace

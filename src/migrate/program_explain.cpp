@@ -28,12 +28,14 @@ std::string_view name_of(MoveKind kind) {
       return "relay of what is staged";
     case MoveKind::displaced:
       return "what the slot gave up";
+    case MoveKind::recover:
+      return "read from the source";
   }
   return "";
 }
 
 struct Totals {
-  std::array<std::size_t, 5> by_kind{};
+  std::array<std::size_t, 6> by_kind{};
   std::size_t num_vacations = 0;
 
   void add(const Step& step) {

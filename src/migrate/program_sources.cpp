@@ -78,6 +78,11 @@ void SourceChooser::receive(LayerId layer, ExpertId expert, std::vector<Move>& m
   for (auto begin = arrivals_.begin(); begin != arrivals_.end();) {
     const NodeId node = node_of(*begin);
     const auto end = std::find_if(begin, arrivals_.end(), [&](SlotId slot) { return node_of(slot) != node; });
+    if (holders_.of(expert).empty()) {
+      recover(layer, expert, std::span(begin, end), moves);
+      begin = end;
+      continue;
+    }
     near_.clear();
     std::ranges::copy_if(holders_.of(expert), std::back_inserter(near_),
                          [&](SlotId slot) { return node_of(slot) == node; });
@@ -101,6 +106,18 @@ void SourceChooser::cross(LayerId layer, ExpertId expert, std::span<const SlotId
     const bool is_gate = slot == gate;
     const MoveKind kind = is_gate ? MoveKind::transfer : MoveKind::relay;
     moves.push_back({layer, expert, is_gate ? source : gate, slot, kind});
+    if (!is_gate) count_sent(gate, layer);
+  }
+}
+
+/// One rank of the node reads it and relays to the others.
+void SourceChooser::recover(LayerId layer, ExpertId expert, std::span<const SlotId> arrivals,
+                            std::vector<Move>& moves) {
+  const SlotId gate = least_sender(arrivals);
+  for (SlotId slot : arrivals) {
+    const bool is_gate = slot == gate;
+    const MoveKind kind = is_gate ? MoveKind::recover : MoveKind::relay;
+    moves.push_back({layer, expert, is_gate ? no_slot : gate, slot, kind});
     if (!is_gate) count_sent(gate, layer);
   }
 }

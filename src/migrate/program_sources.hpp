@@ -34,7 +34,7 @@ class SourceChooser {
   explicit SourceChooser(const ProgramInput& input);
 
   /// Appends the moves that fill `fills` of `layer`, which holds `row` before the step, as `input.to` says.
-  /// Precondition: a live slot of `row` holds each of the experts.
+  /// Precondition: a live slot of `row` holds each of the experts, or there is a source.
   void choose(LayerId layer, std::span<const ExpertId> row, std::span<const SlotId> fills,
               std::vector<Move>& moves);
 
@@ -42,6 +42,7 @@ class SourceChooser {
   void choose_expert(LayerId layer, ExpertId expert, std::span<const SlotId> fills, std::vector<Move>& moves);
   void receive(LayerId layer, ExpertId expert, std::vector<Move>& moves);
   void cross(LayerId layer, ExpertId expert, std::span<const SlotId> arrivals, std::vector<Move>& moves);
+  void recover(LayerId layer, ExpertId expert, std::span<const SlotId> arrivals, std::vector<Move>& moves);
   [[nodiscard]] SlotId least_sender(std::span<const SlotId> slots) const;
   void count_sent(SlotId source, LayerId layer);
   [[nodiscard]] NodeId node_of(SlotId slot) const noexcept;

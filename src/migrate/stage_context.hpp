@@ -3,6 +3,7 @@
 
 #include <trimtab/core/topology.hpp>
 #include <trimtab/transport/transport.hpp>
+#include <trimtab/weights/expert_source.hpp>
 #include <trimtab/weights/expert_store.hpp>
 
 namespace trimtab {
@@ -13,6 +14,7 @@ struct StageContext {
   ExpertStore& store;
   const Topology& topology;
   Tag tag;  ///< Names (view, attempt): payloads of another attempt never meet this one's receives.
+  ExpertSource* source = nullptr;  ///< Of experts that no slot holds any more; null: none.
 };
 
 }  // namespace trimtab

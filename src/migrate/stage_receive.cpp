@@ -46,6 +46,8 @@ Result<bool> IncomingBundle::advance(bool may_post) {
       return reuse_staged();
     case MoveKind::displaced:
       return expect_displaced();
+    case MoveKind::recover:
+      return recover();
   }
   return false;
 }
@@ -116,6 +118,21 @@ Result<bool> IncomingBundle::expect_displaced() {
   num_posted_ = num_verified_;
   found_->pass_to(num_verified_);
   if (is_done()) checksum_ = found_->digest();
+  return true;
+}
+
+/// The source verifies what it reads.
+Result<bool> IncomingBundle::recover() {
+  if (context_.source == nullptr) {
+    return failure(Errc::unavailable,
+                   fmt::format("layer {}: expert {} has no slot, and this rank has no source",
+                               move_.layer.value(), move_.expert.value()));
+  }
+  if (Status read = context_.source->read(move_.layer, move_.expert, staged_); !read)
+    return failure(std::move(read));
+  checksum_ = ExpertStore::checksum(move_.layer, staged_, move_.expert);
+  num_posted_ = staged_.size();
+  num_verified_ = staged_.size();
   return true;
 }
 

@@ -54,6 +54,7 @@ class IncomingBundle {
   Result<bool> copy_from_slot();
   Result<bool> reuse_staged();
   Result<bool> expect_displaced();
+  Result<bool> recover();
   [[nodiscard]] std::span<std::byte> next_piece() const noexcept;
   void begin();
   Status verify_next();

@@ -47,7 +47,8 @@ void StageRun::add_incoming(const Move& move, std::span<std::byte>& staging) {
   incoming_.push_back(std::make_unique<IncomingBundle>(context_, move, staging.first(bytes)));
   staging = staging.subspan(staged_bytes(bytes));
   bytes_exchanged_ += bytes;
-  if (is_remote(move.kind) || move.kind == MoveKind::reuse) ++slots_moved_;
+  const bool is_from_here = move.kind == MoveKind::local_copy || move.kind == MoveKind::displaced;
+  if (!is_from_here) ++slots_moved_;
 }
 
 /// Exchanged after the bundle that takes its place, out of the same piece of staging.
@@ -214,7 +215,11 @@ bool StageRun::prepare_once() noexcept {
 }
 
 void StageRun::on_staged(const IncomingBundle& bundle) {
-  (is_remote(bundle.move().kind) ? bytes_received_ : bytes_copied_) += bundle.staged().size();
+  const MoveKind kind = bundle.move().kind;
+  auto& bytes = is_remote(kind)             ? bytes_received_
+                : kind == MoveKind::recover ? bytes_recovered_
+                                            : bytes_copied_;
+  bytes += bundle.staged().size();
   if (bundle.move().kind != MoveKind::displaced) on_verified(bundle.move(), bundle.staged());
 }
 

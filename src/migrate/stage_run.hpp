@@ -46,7 +46,8 @@ class StageRun {
                                                 const ExpertStore& store);
 
   /// Works until nothing can be done now or `until` has passed; at least one piece of work is tried. Pieces
-  /// are piece_bytes at most, whatever the bundles and their layouts are, but for a tensor in a WholeStorage.
+  /// are piece_bytes at most, whatever the bundles and their layouts are, but for a tensor in a WholeStorage
+  /// and a bundle that is read from the source.
   /// @return whether anything was done; `corrupt` naming layer, expert and slots when a payload does not
   /// verify, or a transport's error.
   Result<bool> progress(const Clock& clock, Clock::time_point until);
@@ -74,6 +75,7 @@ class StageRun {
 
   [[nodiscard]] std::uint64_t bytes_received() const noexcept { return bytes_received_; }
   [[nodiscard]] std::uint64_t bytes_copied() const noexcept { return bytes_copied_; }
+  [[nodiscard]] std::uint64_t bytes_recovered() const noexcept { return bytes_recovered_; }
   /// What `exchange` swaps.
   [[nodiscard]] std::uint64_t bytes_exchanged() const noexcept { return bytes_exchanged_; }
   /// Slots here whose expert was not on this rank before.
@@ -130,6 +132,7 @@ class StageRun {
   std::optional<LayerId> open_layer_;  ///< In the store's workspaces.
   std::uint64_t bytes_received_ = 0;
   std::uint64_t bytes_copied_ = 0;
+  std::uint64_t bytes_recovered_ = 0;
   std::uint64_t bytes_exchanged_ = 0;
   std::uint64_t slots_moved_ = 0;
 };

@@ -19,6 +19,11 @@ std::vector<Rank> live_ranks(const Topology& topology) {
   return ranks;
 }
 
+EngineOptions with_defaults(EngineOptions options) {
+  if (options.decided_deadline == Clock::duration::zero()) options.decided_deadline = options.deadline;
+  return options;
+}
+
 std::uint64_t combine(std::uint64_t a, std::uint64_t b) {
   const std::uint64_t both[]{a, b};
   return checksum_of(std::as_bytes(std::span(both)));
@@ -45,19 +50,29 @@ class StepEngine::BusyTime {
 
 StepEngine::StepEngine(const EngineOptions& options, std::unique_ptr<Transport> channel, ExpertStore& store,
                        TablePublisher& publisher, Topology topology, Placement placement, const Clock& clock)
-    : options_(options),
+    : options_(with_defaults(options)),
       clock_(clock),
       store_(store),
       publisher_(publisher),
       topology_(std::move(topology)),
       channel_(std::move(channel)),
       control_(*channel_, live_ranks(topology_)),
-      coordinator_(control_, clock, options.deadline),
-      builder_(store, topology_, options.staging_budget_bytes),
+      coordinator_(control_, clock, options_.deadline, options_.decided_deadline),
+      view_{.number = 0, .members = control_.members(), .resume = {}, .lost = {}},
+      builder_(store, topology_, options.staging_budget_bytes, options.source != nullptr),
       history_(publisher.identity().epoch, std::move(placement)),
       since_(clock.now()),
       runs_(options.staging_budget_bytes),
-      late_(*channel_) {}
+      late_(*channel_) {
+  if (options_.liveness != nullptr) {
+    take_over_.emplace(*channel_, *options_.liveness, clock_, options_.deadline, RankSet(view_.members));
+  }
+}
+
+Status StepEngine::start() {
+  if (Status started = control_.start(); !started) return started;
+  return take_over_ ? take_over_->start() : Status{};
+}
 
 /// Posted receives point into staging and mailboxes: end them before either goes.
 StepEngine::~StepEngine() {
@@ -134,12 +149,19 @@ void StepEngine::begin_step(StepEvent event) {
 Result<Admission> StepEngine::advance(Forward next, Clock::duration budget) {
   const Clock::time_point begun = clock_.now();
   first_unbegun_ = std::max(first_unbegun_, next);
-  if (Status progressed = progress(budget); !progressed) return failure(std::move(progressed));
-  if (state_ == StepState::draining && is_drained(next)) {
+  if (take_over_ && publisher_.is_idle()) note_finished(next);
+  if (Status driven = drive(budget); !driven) return failure(std::move(driven));
+  if (take_over_ && take_over_->chosen() && publisher_.is_idle()) {
     const BusyTime busy(*this);
-    if (Status committed = commit(); !committed) return failure(std::move(committed));
+    if (Status entered = enter_view(); !entered) return failure(std::move(entered));
+    return Admission::renew;
   }
-  if (admit(next) == Admission::hold) {
+  if (state_ == StepState::draining && !is_view_ending() && is_drained(next)) {
+    const BusyTime busy(*this);
+    if (Status committed = commit(StepEvent::drained); !committed) return failure(std::move(committed));
+    if (Status sent = acknowledge(); !sent) return failure(fail_in_doubt(std::move(sent).error()));
+  }
+  if (is_view_ending() || admit(next) == Admission::hold) {
     if (!stalled_since_) stalled_since_ = begun;
     return Admission::hold;
   }
@@ -151,11 +173,20 @@ Result<Admission> StepEngine::advance(Forward next, Clock::duration budget) {
 bool StepEngine::is_drained(Forward next) const { return next >= commit_forward_ && publisher_.is_idle(); }
 
 Status StepEngine::progress(Clock::duration budget) {
+  if (Status driven = drive(budget); !driven) return driven;
+  if (!is_view_ending()) return {};
+  return failure(Errc::cancelled, fmt::format("view {} is ending: its forwards are given up", view_.number));
+}
+
+Status StepEngine::drive(Clock::duration budget) {
   if (state_ == StepState::in_doubt)
     return failure(Errc::closed, "the engine is in doubt: restart this rank");
   const BusyTime busy(*this);
   late_.take(clock_.now());
   runs_.release_quiet();
+  if (take_over_) {
+    if (Status watched = watch_view(); !watched || is_view_ending()) return watched;
+  }
   const Clock::time_point until = clock_.now() + budget;
   for (bool worked = true; worked;) {
     Result<bool> pumped = pump(until);
@@ -166,25 +197,29 @@ Status StepEngine::progress(Clock::duration budget) {
 }
 
 /// The coordinator waits one deadline in each phase, a member twice as long: it waits for the coordinator's
-/// wait.
+/// wait. What cannot be ended alone, a take-over ends, if there is one.
 Status StepEngine::check_deadline() {
-  if (control_.is_coordinator()) {
+  if (control_.is_coordinator() && !(take_over_ && coordinator_.is_overdue())) {
     if (Status checked = coordinator_.check_deadline(); !checked) {
       const bool is_late = checked.error().code == Errc::timeout;
       return fail_in_doubt(std::move(checked).error(), is_late ? StepEvent::deadline : StepEvent::failed);
     }
   }
-  if (is_idle() || clock_.now() < until_) return {};
-  const bool may_abort = state_ == StepState::proposed || state_ == StepState::staging ||
-                         (state_ == StepState::staged && !has_voted_yes_);
+  if (is_idle() || clock_.now() < until_ || (take_over_ && !may_roll_back_alone())) return {};
   Error late = step_error(Errc::timeout,
                           fmt::format("no progress in state {} before its deadline", to_string(state_)));
-  if (!may_abort) return fail_in_doubt(std::move(late), StepEvent::deadline);
+  if (!may_roll_back_alone()) return fail_in_doubt(std::move(late), StepEvent::deadline);
   roll_back(std::move(late), StepEvent::deadline);
   return control_.is_coordinator() ? coordinator_.give_up() : Status{};
 }
 
+bool StepEngine::may_roll_back_alone() const noexcept {
+  return state_ == StepState::proposed || state_ == StepState::staging ||
+         (state_ == StepState::staged && !has_voted_yes_);
+}
+
 Admission StepEngine::admit(Forward next) {
+  if (!view_.lost.empty()) return Admission::hold;
   if (owes_decision() && next >= hold_) return Admission::hold;
   if (state_ == StepState::draining && next >= commit_forward_) return Admission::hold;
   return Admission::go;
@@ -193,7 +228,8 @@ Admission StepEngine::admit(Forward next) {
 void StepEngine::enter(StepState state, StepEvent event) {
   const StepState before = std::exchange(state_, state);
   since_ = clock_.now();
-  until_ = since_ + 2 * options_.deadline;
+  const bool is_bound = state == StepState::draining || state == StepState::committed || owes_decision();
+  until_ = since_ + 2 * (is_bound ? options_.decided_deadline : options_.deadline);
   if (observer_ != nullptr) observer_->on_transition(before, event, state);
 }
 
@@ -210,16 +246,19 @@ void StepEngine::roll_back(Error why, StepEvent event) {
 std::vector<Rank> StepEngine::senders_to_here() const {
   std::vector<Rank> senders;
   for (const Move& move : step().moves) {
-    const Rank sender = topology_.rank_of(move.source);
     const bool comes_here = is_remote(move.kind) && topology_.rank_of(move.destination) == channel_->rank();
-    if (comes_here && std::ranges::find(senders, sender) == senders.end()) senders.push_back(sender);
+    if (!comes_here) continue;
+    const Rank sender = topology_.rank_of(move.source);
+    if (std::ranges::find(senders, sender) == senders.end()) senders.push_back(sender);
   }
   return senders;
 }
 
-/// Of the attempt in hand. Precondition: there is a proposal.
+/// Names (view, attempt) of the attempt in hand. Precondition: there is a proposal.
 Tag StepEngine::payload_tag() const {
-  return Tag{static_cast<std::uint32_t>(1 + proposal_->attempt % channel_->capabilities().max_tag)};
+  constexpr std::uint32_t first = 2;  // behind those of control and of take-overs
+  const std::uint64_t number = (std::uint64_t{view_.number} << 16) + proposal_->attempt - 1;
+  return Tag{static_cast<std::uint32_t>(first + number % (channel_->capabilities().max_tag - 1))};
 }
 
 Status StepEngine::fail_in_doubt(Error why, StepEvent event) {

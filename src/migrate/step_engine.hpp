@@ -8,9 +8,11 @@
 #include "migrate/placement_history.hpp"
 #include "migrate/stage_run.hpp"
 #include "migrate/staged_runs.hpp"
+#include "migrate/take_over.hpp"
 
 #include <trimtab/migrate/engine.hpp>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <span>
@@ -32,14 +34,17 @@ class StepEngine : public Engine {
   StepEngine& operator=(const StepEngine&) = delete;
 
   /// Call once before anything else.
-  Status start() { return control_.start(); }
+  Status start();
 
   using Engine::begin;
   Status begin(Program program, std::shared_ptr<const TableCompiler> tables) override;
   Result<bool> begin_toward(MigrationGoal goal) override;
   Result<Admission> advance(Forward next, Clock::duration budget) override;
   Status progress(Clock::duration budget) override;
+  void note_finished(Forward finished) override { finished_ = std::max(finished_, finished); }
 
+  [[nodiscard]] const View& view() const noexcept override { return view_; }
+  [[nodiscard]] const Topology& topology() const noexcept override { return topology_; }
   [[nodiscard]] bool is_idle() const noexcept override { return state_ == StepState::idle; }
   [[nodiscard]] const Placement& placement() const noexcept override { return history_.placement(); }
   [[nodiscard]] const Placement* placement_of(Epoch epoch) const noexcept override {
@@ -79,6 +84,7 @@ class StepEngine : public Engine {
   void estimate_copy_rate();
   void take(Program program, std::shared_ptr<const TableCompiler> tables);
 
+  Status drive(Clock::duration budget);
   Result<bool> pump(Clock::time_point until);
   Status propose();
   Result<bool> receive_messages();
@@ -90,10 +96,20 @@ class StepEngine : public Engine {
   Result<bool> stage(Clock::time_point until);
   Status vote(Errc reason, StepEvent event);
   Status on_decision(const Message& message);
-  Status commit();
+  Status commit(StepEvent event);
+  Status acknowledge() { return send(MessageKind::acknowledgement, true, Errc::ok, 0); }
   void count_commit();
   Status on_release();
   Status check_deadline();
+  [[nodiscard]] bool may_roll_back_alone() const noexcept;
+
+  [[nodiscard]] bool is_view_ending() const noexcept { return take_over_ && take_over_->is_under_way(); }
+  [[nodiscard]] Standing standing() const;
+  Status watch_view();
+  Status enter_view();
+  Status end_by_commit(std::uint64_t attempt);
+  Status end_by_abort();
+  Status publish_masked();
   void enter(StepState state, StepEvent event);
   void begin_step(StepEvent event);
   Status fail_in_doubt(Error why, StepEvent event = StepEvent::failed);
@@ -110,6 +126,8 @@ class StepEngine : public Engine {
   std::unique_ptr<Transport> channel_;
   ControlChannel control_;
   Coordinator coordinator_;
+  std::optional<TakeOver> take_over_;  ///< None: the ranks are fixed.
+  View view_;
   EngineObserver* observer_ = nullptr;
 
   GoalBuilder builder_;
@@ -132,6 +150,7 @@ class StepEngine : public Engine {
   bool has_voted_yes_ = false;
   std::optional<Error> cause_;  ///< Why this rank votes no.
   Forward first_unbegun_;       ///< As far as `advance` was told.
+  Forward finished_;            ///< All below are done here.
   Forward hold_;                ///< First forward not to begin undecided.
   Forward commit_forward_;      ///< F of the decision.
   std::optional<Clock::time_point> stalled_since_;

@@ -121,7 +121,7 @@ Status StepEngine::on_start() {
   if (observer_ != nullptr) observer_->on_begin(step());
   const auto block = runs_.reserve(StageRun::staging_need(step(), topology_, channel_->rank(), store_));
   if (!block) return vote(Errc::unavailable, StepEvent::no_room);
-  runs_.hold(make_run({*channel_, store_, topology_, payload_tag()}, *block), *block);
+  runs_.hold(make_run({*channel_, store_, topology_, payload_tag(), options_.source}, *block), *block);
   enter(StepState::staging, StepEvent::start);
   return {};
 }
@@ -143,6 +143,8 @@ Result<bool> StepEngine::stage(Clock::time_point until) {
 
 Status StepEngine::prepare_commit() {
   next_placement_ = apply(placement(), step());
+  next_table_.reset();
+  if (!view_.lost.empty() && !find_lost(*next_placement_, topology_).empty()) return {};  // A later step's.
   const TableIdentity identity{Epoch{epoch().value() + 1}, 0};
   Result<RoutingTable> table = tables_ ? tables_->compile(*next_placement_, topology_, identity)
                                        : RoutingTable::compile(*next_placement_, topology_, identity);
@@ -153,7 +155,8 @@ Status StepEngine::prepare_commit() {
 
 Status StepEngine::vote(Errc reason, StepEvent event) {
   has_voted_yes_ = reason == Errc::ok;
-  hold_ = Forward{first_unbegun_.value() + options_.hold_forwards};
+  const std::uint64_t slack = view_.lost.empty() ? options_.hold_forwards : 0;
+  hold_ = Forward{first_unbegun_.value() + slack};
   enter(StepState::staged, event);
   return send(MessageKind::vote, has_voted_yes_, reason, hold_.value());
 }
@@ -178,24 +181,25 @@ Status StepEngine::on_decision(const Message& message) {
 }
 
 /// The stall: nobody reads slots or tables of this rank now.
-Status StepEngine::commit() {
+Status StepEngine::commit(StepEvent event) {
   if (!stalled_since_) stalled_since_ = clock_.now();
-  enter(StepState::committing, StepEvent::drained);
+  enter(StepState::committing, event);
   const Clock::time_point begun = clock_.now();
   runs_.run().exchange();
   builder_.copy_rate().add(runs_.run().bytes_exchanged(), clock_.now() - begun);
   if (Status verified = runs_.run().verify_exchanged(options_.verify_sample, proposal_->attempt); !verified) {
     return fail_in_doubt(std::move(verified).error(), StepEvent::unverified);
   }
-  if (Status published = publish(std::move(*next_table_)); !published) {
-    return fail_in_doubt(std::move(published).error());
+  if (next_table_) {
+    if (Status published = publish(std::move(*next_table_)); !published)
+      return fail_in_doubt(std::move(published).error());
   }
   history_.push(std::move(*next_placement_));
+  if (!view_.lost.empty()) view_.lost = find_lost(placement(), topology_);
   count_commit();
   if (observer_ != nullptr) observer_->on_commit(step(), epoch());
   enter(StepState::committed, StepEvent::published);
-  Status sent = send(MessageKind::acknowledgement, true, Errc::ok, 0);
-  return sent ? sent : fail_in_doubt(std::move(sent).error());
+  return {};
 }
 
 Status StepEngine::publish(RoutingTable table) { return publisher_.publish(std::move(table)); }
@@ -205,6 +209,7 @@ void StepEngine::count_commit() {
   ++counters_.steps_committed;
   counters_.bytes_moved += runs_.run().bytes_received();
   counters_.bytes_copied += runs_.run().bytes_copied();
+  counters_.bytes_recovered += runs_.run().bytes_recovered();
   counters_.slots_moved += runs_.run().slots_moved();
 }
 

@@ -51,6 +51,14 @@ std::string_view to_string(StepEvent event) noexcept {
       return "release";
     case StepEvent::deadline:
       return "deadline";
+    case StepEvent::new_view_commit:
+      return "new_view_commit";
+    case StepEvent::new_view_abort:
+      return "new_view_abort";
+    case StepEvent::excluded:
+      return "excluded";
+    case StepEvent::no_quorum:
+      return "no_quorum";
     case StepEvent::failed:
       return "failed";
   }

@@ -139,10 +139,12 @@ void LayoutWeights::add(LayerId layer, const TensorShape& shape, Arrangement arr
   tensor->offsets = offsets_of(spec, tensor->matrix);
   tensor->gaps = others_than(tensor->offsets, spec.stride_bytes);
   tensor->gap_value = spec.layout.format == Format::fractal_nz ? std::byte{0} : guard;
-  const std::size_t size = static_cast<std::size_t>(spec.num_slots + num_fused_) * spec.stride_bytes;
+  const std::size_t num_places =
+      static_cast<std::size_t>(spec.num_slots) + static_cast<std::size_t>(num_fused_);
+  const std::size_t size = num_places * spec.stride_bytes;
   tensor->memory.assign(size + 2 * guard_bytes, guard);
   tensor->image.resize(size);
-  tensor->imaged.assign(static_cast<std::size_t>(spec.num_slots + num_fused_), no_expert);
+  tensor->imaged.assign(num_places, no_expert);
   spec.base = tensor->memory.data() + guard_bytes;
   if (spec.layout.format == Format::fractal_nz && arrangement == Arrangement::poisoning_nz) {
     tensor->storage = std::make_unique<PoisoningStorage>(std::span(spec.base, size), tensor->matrix);

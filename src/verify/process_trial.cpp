@@ -50,10 +50,7 @@ class ProcessTrial {
   Status gather_peak();
   [[nodiscard]] Struck struck() const;
   [[nodiscard]] std::uint64_t bytes_moved() const { return rank_->engine().counters().bytes_moved; }
-  /// Longer than any wait of the protocol.
-  [[nodiscard]] Clock::duration patience() const {
-    return 50 * drawn_.engine.deadline + std::chrono::seconds(10);
-  }
+  [[nodiscard]] Clock::duration patience() const { return process_patience(drawn_.engine.deadline); }
 
   const Case& drawn_;
   Transport& root_;
@@ -227,6 +224,10 @@ Struck ProcessTrial::struck() const {
 }
 
 }  // namespace
+
+Clock::duration process_patience(Clock::duration deadline) noexcept {
+  return 50 * deadline + std::chrono::seconds(10);
+}
 
 Result<TrialReport> run_process_trial(const Case& drawn, Transport& root, const Clock& clock) {
   ProcessTrial trial(drawn, root, clock);

@@ -9,6 +9,9 @@
 
 namespace trimtab::verify {
 
+/// How long a process waits for another: longer than any wait of the protocol, whose deadline is given.
+[[nodiscard]] Clock::duration process_patience(Clock::duration deadline) noexcept;
+
 /// Plays one case with this process as one of its ranks, on a clock that runs by itself. Each rank checks its
 /// own slots; what only shows over all ranks is exchanged in every forward and after every program. Jumps of
 /// time are left out; a pause is one. Where time is real, a rank may be late without a fault: then rollbacks

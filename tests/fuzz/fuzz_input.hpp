@@ -62,5 +62,6 @@ void require_sound(const TableCase& drawn);
 void fuzz_table(std::span<const std::uint8_t> bytes);
 void fuzz_dispatch(std::span<const std::uint8_t> bytes);
 void fuzz_buffer(std::span<const std::uint8_t> bytes);
+void fuzz_header(std::span<const std::uint8_t> bytes);
 
 }  // namespace trimtab::test

@@ -64,7 +64,7 @@ void GuardedWeights::fill(const Placement& placement) {
   for (LayerId layer : ids<LayerId>(placement.num_layers())) {
     for (SlotId slot : store_.slots()) {
       const ExpertId expert = placement.expert_at(layer, slot);
-      for (std::size_t t = 0; t < store_.tensors(layer).size(); ++t) {
+      for (std::size_t t = 0; expert != no_expert && t < store_.tensors(layer).size(); ++t) {
         const auto bytes = store_.tensor_slot(layer, t, slot);
         verify::fill_expert(layer, expert, t, bytes);
       }
@@ -95,30 +95,45 @@ std::string GuardedWeights::find_difference(const Placement& placement) const {
   return at == memory_.end() ? "" : fmt::format("guard byte {}", at - memory_.begin());
 }
 
-Cluster::Cluster(Topology topology, const Placement& placement, EngineOptions options, const Wrap& wrap)
+Cluster::Cluster(Topology topology, const Placement& placement, EngineOptions options, const Wrap& wrap,
+                 const std::optional<HeartbeatOptions>& heartbeat)
     : topology_(std::move(topology)), options_(options) {
   auto channels = make_inproc_transports(topology_.num_ranks());
-  TRIMTAB_ASSERT(channels.has_value());
+  auto beats = make_inproc_transports(topology_.num_ranks());
+  TRIMTAB_ASSERT(channels.has_value() && beats.has_value());
   for (Rank rank : ids<Rank>(topology_.num_ranks())) {
-    auto table = RoutingTable::compile(placement, topology_, {Epoch{0}, 0});
-    TRIMTAB_ASSERT(table.has_value());
-    auto state =
-        std::make_unique<RankState>(placement.num_layers(), topology_.slots_of(rank), std::move(*table));
-    state->weights.fill(placement);
     auto channel = std::move((*channels)[rank.index()]);
     if (wrap) channel = wrap(rank, std::move(channel));
-    auto engine = Engine::make(options_, std::move(channel), state->weights.store(), state->publisher,
-                               topology_, placement, clock_);
-    TRIMTAB_ASSERT(engine.has_value());
-    state->engine = std::move(*engine);
-    ranks_.push_back(std::move(state));
+    make_rank(rank, placement, std::move(channel), std::move((*beats)[rank.index()]), heartbeat);
   }
   served_.resize(ranks_.size());
   errors_.resize(ranks_.size());
 }
 
+void Cluster::make_rank(Rank rank, const Placement& placement, std::unique_ptr<Transport> channel,
+                        std::unique_ptr<Transport> beats, const std::optional<HeartbeatOptions>& heartbeat) {
+  auto table = RoutingTable::compile(placement, topology_, {Epoch{0}, 0});
+  TRIMTAB_ASSERT(table.has_value());
+  auto state =
+      std::make_unique<RankState>(placement.num_layers(), topology_.slots_of(rank), std::move(*table));
+  state->weights.fill(placement);
+  EngineOptions options = options_;
+  if (heartbeat) {
+    auto made = Heartbeat::make(*heartbeat, std::move(beats), clock_);
+    TRIMTAB_ASSERT(made.has_value());
+    state->heartbeat = std::move(*made);
+    options.liveness = state->heartbeat.get();
+  }
+  auto engine = Engine::make(options, std::move(channel), state->weights.store(), state->publisher, topology_,
+                             placement, clock_);
+  TRIMTAB_ASSERT(engine.has_value());
+  state->engine = std::move(*engine);
+  ranks_.push_back(std::move(state));
+}
+
 Program Cluster::make_program(const Placement& to) const {
-  const Engine& engine = *ranks_.front()->engine;
+  const auto lives = [](const auto& rank) { return rank->engine && !rank->has_left; };
+  const Engine& engine = *(*std::ranges::find_if(ranks_, lives))->engine;
   std::vector<std::size_t> bundle_bytes;
   for (LayerId layer : ids<LayerId>(to.num_layers())) {
     bundle_bytes.push_back(ranks_.front()->weights.store().bundle_bytes(layer));
@@ -141,46 +156,80 @@ void Cluster::begin(const Placement& to) {
   }
 }
 
-void Cluster::tick() {
-  for (std::size_t r = 0; r < ranks_.size(); ++r) {
-    RankState& rank = *ranks_[r];
-    if (rank.has_stopped) continue;
-    const auto stop = [&](const Error& error) {
-      errors_[r] = error.message;
-      rank.has_stopped = true;
-      rank.lease.reset();
-    };
-    constexpr auto budget = std::chrono::milliseconds(1);
-    if (rank.lease) {
-      if (Status progressed = rank.engine->progress(budget); !progressed) stop(progressed.error());
-      continue;
-    }
-    const Result<Admission> admission = rank.engine->advance(next_, budget);
-    if (!admission) {
-      stop(admission.error());
-    } else if (*admission == Admission::go) {
-      rank.lease.emplace(rank.reader.acquire());
-      served_[r].push_back((*rank.lease)->identity().epoch);
-    }
+void Cluster::begin_tick(std::size_t num_ranks) {
+  for (std::size_t r = 0; r < num_ranks; ++r) {
+    if (serves(r) && !ranks_[r]->is_stopped) drive(r);
   }
-  const auto has_begun = [](const auto& rank) { return rank->has_stopped || rank->lease; };
-  if (!std::ranges::all_of(ranks_, has_begun)) return;
-  for (auto& rank : ranks_) rank->lease.reset();
-  next_ = next_.next();
+}
+
+void Cluster::tick() {
+  begin_tick(ranks_.size());
+  for (const auto& rank : ranks_) {
+    if (!rank->engine || rank->is_stopped || !rank->lease || !is_finished(*rank)) continue;
+    rank->lease.reset();
+    rank->next = rank->next.next();
+  }
+}
+
+void Cluster::drive(std::size_t r) {
+  RankState& rank = *ranks_[r];
+  const auto leave = [&](const Error& error) {
+    errors_[r] = error.message;
+    rank.has_left = true;
+    rank.lease.reset();
+  };
+  constexpr auto budget = std::chrono::milliseconds(1);
+  if (rank.heartbeat) TRIMTAB_ASSERT(rank.heartbeat->beat().has_value());
+  if (rank.lease) {
+    const Status progressed = rank.engine->progress(budget);
+    if (progressed) return;
+    if (progressed.error().code != Errc::cancelled) return leave(progressed.error());
+    rank.lease.reset();
+  }
+  const Result<Admission> admission = rank.engine->advance(rank.next, budget);
+  if (!admission) return leave(admission.error());
+  if (*admission == Admission::renew) rank.next = rank.engine->view().resume;
+  if (*admission != Admission::go) return;
+  rank.lease.emplace(rank.reader.acquire());
+  served_[r].resize(rank.next.value() + 1);
+  served_[r].back() = (*rank.lease)->identity().epoch;
+  begun_[{rank.engine->view().number, rank.next}].insert(r);
+}
+
+bool Cluster::is_finished(const RankState& rank) const {
+  const View& view = rank.engine->view();
+  const auto& begun = begun_.at({view.number, rank.next});
+  return std::ranges::all_of(view.members, [&](Rank member) {
+    return ranks_[member.index()]->has_left || begun.contains(member.index());
+  });
+}
+
+void Cluster::kill(std::size_t rank) {
+  ranks_[rank]->lease.reset();
+  ranks_[rank]->engine.reset();
+  ranks_[rank]->heartbeat.reset();
 }
 
 bool Cluster::run_until_idle(Clock::duration per_tick, int max_ticks) {
-  const auto is_idle = [](const auto& rank) { return rank->engine->is_idle(); };
+  const auto are_idle = [this] {
+    for (std::size_t r = 0; r < ranks_.size(); ++r) {
+      const RankState& rank = *ranks_[r];
+      const bool is_out = !rank.engine || rank.is_stopped || (rank.heartbeat && rank.has_left);
+      if (!is_out && !rank.engine->is_idle()) return false;
+    }
+    return true;
+  };
   for (int i = 0; i < max_ticks; ++i) {
-    if (std::ranges::all_of(ranks_, is_idle)) return true;
+    if (are_idle()) return true;
     tick();
     clock_.advance(per_tick);
   }
-  return std::ranges::all_of(ranks_, is_idle);
+  return are_idle();
 }
 
 std::string Cluster::find_difference(const Placement& placement) const {
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
+    if (!ranks_[r]->engine) continue;
     const std::string difference = ranks_[r]->weights.find_difference(placement);
     if (!difference.empty()) return fmt::format("rank {}: {}", r, difference);
   }

@@ -6,14 +6,13 @@
 #include <trimtab/core/topology.hpp>
 
 #include <algorithm>
-#include <initializer_list>
 #include <random>
 #include <vector>
 
 namespace trimtab::test {
 
 /// One layer written out by hand: the expert of each slot, -1 where vacant.
-inline Placement one_layer(std::int32_t num_experts, std::initializer_list<std::int32_t> slots) {
+inline Placement one_layer(std::int32_t num_experts, const std::vector<std::int32_t>& slots) {
   std::vector<ExpertId> map;
   for (std::int32_t expert : slots) map.push_back(ExpertId{expert});
   const auto num_slots = static_cast<std::int32_t>(map.size());

@@ -58,6 +58,17 @@ class Placement {
   std::vector<SlotId> slots_;                ///< [layers][slots], grouped by expert
 };
 
+/// One expert of one layer.
+struct LayerExpert {
+  LayerId layer;
+  ExpertId expert;
+
+  friend bool operator==(const LayerExpert&, const LayerExpert&) = default;
+};
+
+/// The experts that have no slot on a live rank, by layer, then expert. Precondition: the slot counts agree.
+[[nodiscard]] std::vector<LayerExpert> find_lost(const Placement& placement, const Topology& topology);
+
 /// Checks that every expert of every layer has a slot on a live rank (I1), and that the slot counts agree.
 [[nodiscard]] Status check_live(const Placement& placement, const Topology& topology);
 

@@ -9,7 +9,9 @@
 #include <trimtab/migrate/program.hpp>
 #include <trimtab/migrate/table_compiler.hpp>
 #include <trimtab/route/table_publisher.hpp>
+#include <trimtab/transport/liveness.hpp>
 #include <trimtab/transport/transport.hpp>
+#include <trimtab/weights/expert_source.hpp>
 #include <trimtab/weights/expert_store.hpp>
 
 #include <cstdint>
@@ -17,6 +19,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace trimtab {
 
@@ -29,27 +32,31 @@ enum class StepState : std::uint8_t {
   draining,    ///< Commit decided; forwards below F are finishing.
   committing,  ///< Slots and table change. Passed through inside one `advance`: only an observer sees it.
   committed,   ///< Slots and table are new here; displaced bundles wait in staging for the other ranks.
-  in_doubt,    ///< Terminal: the decision or an acknowledgement did not come in time, or committed bytes did
-               ///< not verify.
+  in_doubt,    ///< Terminal: the decision or an acknowledgement did not come in time, committed bytes did not
+               ///< verify, or this rank is in no view any more.
 };
 
 [[nodiscard]] std::string_view to_string(StepState state) noexcept;
 
 /// What moves a rank from one state to the next; the pairs that occur are listed in specs/transitions.txt.
 enum class StepEvent : std::uint8_t {
-  begin,       ///< A program was begun here.
-  start,       ///< All ranks agreed.
-  no_room,     ///< All agreed, but staging is still quarantined: a no.
-  vote_yes,    ///< Everything is staged and verified.
-  vote_no,     ///< Staging or preparing the commit failed.
-  commit,      ///< Decided.
-  abort,       ///< Decided, or implied by the proposal of a later attempt.
-  drained,     ///< No batch below F is left.
-  published,   ///< Slots and table are new.
-  unverified,  ///< Bytes differ after the exchange.
-  release,     ///< All acknowledged, or implied by the proposal of a later attempt.
-  deadline,    ///< A wait took too long.
-  failed,      ///< The channel failed, or what was said contradicts the protocol.
+  begin,            ///< A program was begun here.
+  start,            ///< All ranks agreed.
+  no_room,          ///< All agreed, but staging is still quarantined: a no.
+  vote_yes,         ///< Everything is staged and verified.
+  vote_no,          ///< Staging or preparing the commit failed.
+  commit,           ///< Decided.
+  abort,            ///< Decided, or implied by the proposal of a later attempt.
+  drained,          ///< No batch below F is left.
+  published,        ///< Slots and table are new.
+  unverified,       ///< Bytes differ after the exchange.
+  release,          ///< All acknowledged, or implied by the proposal of a later attempt.
+  deadline,         ///< A wait took too long.
+  new_view_commit,  ///< The view ended, and with it the step, committed.
+  new_view_abort,   ///< The view ended, and the step in hand was not committed anywhere.
+  excluded,         ///< The next view is one without this rank.
+  no_quorum,        ///< This rank is in a minority that cannot end the view.
+  failed,           ///< The channel failed, or what was said contradicts the protocol.
 };
 
 [[nodiscard]] std::string_view to_string(StepEvent event) noexcept;
@@ -57,15 +64,34 @@ enum class StepEvent : std::uint8_t {
 struct EngineOptions {
   std::size_t staging_budget_bytes = 0;                 ///< Per rank; allocated at construction (M8).
   Clock::duration deadline = std::chrono::seconds(10);  ///< For each wait of the protocol (M9).
+  /// For each wait after the vote, when a step can not be given up for free any more; zero: `deadline`.
+  Clock::duration decided_deadline{};
   std::uint64_t hold_forwards =
       2;  ///< How many forwards a rank may still begin between its vote and the decision.
   std::size_t verify_sample = 1;  ///< Slots re-verified after each commit, per rank.
+  /// Which ranks are there; borrowed. Null: the ranks are fixed, and one that dies ends the service. Else all
+  /// ranks have one of their own, and the survivors of a death go on in a new view (at most 1024 ranks).
+  const Liveness* liveness = nullptr;
+  /// Where experts come from whose last slot died with its rank; borrowed. All ranks have one, or none has.
+  ExpertSource* source = nullptr;
+};
+
+/// The ranks that serve. A new view follows when one of them dies, falls silent, or leaves a step undecided.
+struct View {
+  std::uint32_t number = 0;
+  std::vector<Rank> members;  ///< Ascending; the lowest coordinates.
+  Forward resume;             ///< Its first forward: every member has finished all below it.
+  /// Experts that no member holds: as long as there are any, every forward is held. A program that gives them
+  /// slots again reads them from EngineOptions::source.
+  std::vector<LayerExpert> lost;
 };
 
 /// May the caller begin the forward it asked for?
 enum class Admission : std::uint8_t {
   go,
-  hold,  ///< Ask again; beginning it now could see a mixture of two epochs (M2).
+  hold,   ///< Ask again; beginning it now could see a mixture of two epochs (M2).
+  renew,  ///< There is a new view. Its forwards begin at `view().resume`, under its own table: go back to
+          ///< there.
 };
 
 /// What one rank's engine has done. Bytes and slots count what arrived here.
@@ -75,7 +101,8 @@ struct EngineCounters {
   std::uint64_t slots_moved = 0;
   std::uint64_t bytes_moved = 0;
   std::uint64_t bytes_copied = 0;
-  Clock::duration busy{};  ///< Inside `begin` and `advance` while a program was running.
+  std::uint64_t bytes_recovered = 0;  ///< From EngineOptions::source.
+  Clock::duration busy{};             ///< Inside `begin` and `advance` while a program was running.
   Clock::duration
       stall{};  ///< From the first `hold` for a forward (or the start of the commit) to the next `go`.
 };
@@ -98,6 +125,8 @@ class EngineObserver {
   virtual void on_begin(const Step& /*step*/) {}
   /// Slots and table of this rank are at `epoch` now.
   virtual void on_commit(const Step& step, Epoch epoch) = 0;
+  /// This rank serves in `view` from now on, under a table without the slots of ranks that are not in it.
+  virtual void on_view(const View& /*view*/) {}
   /// `health().state` is `after` now. Must not call the engine.
   virtual void on_transition(StepState /*before*/, StepEvent /*event*/, StepState /*after*/) {}
 };
@@ -117,8 +146,11 @@ struct EngineHealth {
   std::size_t transport_buffer_bytes = 0;  ///< Beside staging: what the channel holds itself.
 };
 
-/// Runs programs transactionally over a fixed set of ranks: agree, stage, vote, drain, commit, or roll back
+/// Runs programs transactionally over a set of ranks: agree, stage, vote, drain, commit, or roll back
 /// with every slot as before.
+///
+/// With EngineOptions::liveness it survives deaths: a step whose coordinator or member is gone is ended by a
+/// take-over, alike on all survivors, which go on in a new view. A rank that is in no view stops.
 ///
 /// One per rank, on the rank's forward thread; nothing happens but inside its calls. All ranks construct it
 /// with equal options, topology and placement, and begin the same programs or goals in the same order.
@@ -150,13 +182,24 @@ class Engine {
   /// Drives the protocol for about `budget`. To be called between forwards, before each one, idle or not.
   /// @param next  the forward the caller wants to begin, and begins after `go`; its part of every forward
   /// below it is done or holds a
-  ///              lease of `publisher`. Never smaller than in an earlier call; larger numbers skip forwards.
+  ///              lease of `publisher`. Never smaller than in an earlier call, but for what `renew` says;
+  ///              larger numbers skip forwards.
   virtual Result<Admission> advance(Forward next, Clock::duration budget) = 0;
 
   /// The part of `advance` that touches neither slots nor table: messages, staging, deadlines. To be called
   /// while a forward waits for other ranks: one of them may be held by this step, and the decision it waits
   /// for may have to come from here.
+  /// @return `cancelled` when the view is ending: the forward will not be finished by all, so its caller
+  /// gives it up, drops its leases and counts, and calls `advance` until that says `renew`.
   virtual Status progress(Clock::duration budget) = 0;
+
+  /// All forwards below `finished` are done here. Needed only by callers that begin a forward before the one
+  /// before it is done: else `advance` knows.
+  virtual void note_finished(Forward finished) = 0;
+
+  [[nodiscard]] virtual const View& view() const noexcept = 0;
+  /// With the ranks of the view alive, and no others.
+  [[nodiscard]] virtual const Topology& topology() const noexcept = 0;
 
   [[nodiscard]] virtual bool is_idle() const noexcept = 0;
   /// The placement in service on this rank.

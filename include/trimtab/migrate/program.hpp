@@ -23,6 +23,7 @@ enum class MoveKind : std::uint8_t {
   reuse,       ///< From what another move of this step has staged on the same rank.
   relay,       ///< From what another move of this step has staged on another rank of the same node.
   displaced,   ///< From what the commit takes out of a slot of the same rank; needs no staging of its own.
+  recover,     ///< From the rank's ExpertSource: no slot holds the expert any more.
 };
 
 /// Whether the bytes come from another rank.
@@ -35,7 +36,7 @@ struct Move {
   LayerId layer;
   ExpertId expert;
   SlotId source;  ///< Holds `expert` before the step. For `reuse` and `relay`: the destination of the move
-                  ///< whose staged bytes are used.
+                  ///< whose staged bytes are used; for `recover`: no_slot.
   SlotId destination;
   MoveKind kind = MoveKind::transfer;
   std::int32_t round = 0;  ///< Of a remote move: in a round no rank sends to two or receives from two.
@@ -67,6 +68,7 @@ struct ProgramCost {
   std::uint64_t bytes_copied = 0;        ///< Inside ranks.
   std::uint64_t bytes_moved_bound = 0;   ///< Each rank receives each expert that is new to it once.
   std::uint64_t bytes_across_nodes_bound = 0;  ///< Each node receives each expert that is new to it once.
+  std::uint64_t bytes_recovered = 0;           ///< From sources: once per node that needs the expert.
   std::int64_t exchanges_forced = 0;           ///< Of two slots of a rank, which a small budget asked for.
   std::uint64_t bytes_extra = 0;               ///< Part of bytes_copied: beyond one bundle per changed slot.
 };
@@ -80,6 +82,7 @@ struct ProgramInput {
   std::span<const std::size_t> bundle_bytes;                     ///< By layer.
   std::size_t staging_budget_bytes = 0;                          ///< Per rank.
   std::optional<std::size_t> stall_budget_bytes = std::nullopt;  ///< Per rank and step; see stall_budget.
+  bool has_source = false;  ///< Every rank has an ExpertSource for experts that no live slot holds.
 };
 
 /// The bytes that a rank which copies `copy_bytes_per_s` can exchange with its slots in `stall`; rounded
@@ -103,7 +106,8 @@ struct Program {
 ///
 /// Sources: a rank that holds an expert before and needs it after copies it inside; so does a node. Else the
 /// expert comes once per node and once per rank, from the rank that has sent least so far, and is relayed or
-/// reused from there. Bytes across ranks and nodes are so the lower bounds of the cost, whatever the budgets.
+/// reused from there. One that no live slot holds comes to one rank of each node from its source, if there is
+/// one. Bytes across ranks and nodes are so the lower bounds of the cost, whatever the budgets.
 ///
 /// Steps: as many whole layers as fit on every rank. A layer that does not fit even alone is cut: slots whose
 /// bundle is not needed as a source are written first, cycles together; a cycle that visits a rank more often
@@ -112,7 +116,7 @@ struct Program {
 /// budget. Time: about linear in the slots that change, unless layers are cut.
 /// @return `invalid_argument` when shapes differ or a slot of a dead rank gets an expert; `infeasible` naming
 /// layer, bundle and budget when the budget holds not one bundle, and naming layer and expert when no live
-/// slot holds an expert that must move.
+/// slot holds an expert that is needed and there is no source.
 [[nodiscard]] Result<Program> build_program(const ProgramInput& input);
 
 /// The placement after `step`. Precondition: the step was built for `placement`.

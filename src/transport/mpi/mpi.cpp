@@ -25,10 +25,9 @@ bool is_mpi_live() noexcept {
   return is_initialized != 0 && is_finalized == 0;
 }
 
-// The session is not asked anything: it is the proof that MPI was started.
-Result<std::unique_ptr<Transport>> make_mpi_transport(const MpiSession&) {
+Result<std::unique_ptr<Transport>> make_mpi_transport(const MpiSession& session) {
   if (!is_mpi_live()) return failure(Errc::unavailable, "mpi: MPI was finalised");
-  return MpiEnd::open(MPI_COMM_WORLD);
+  return MpiEnd::open(MPI_COMM_WORLD, session.limits());
 }
 
 }  // namespace trimtab

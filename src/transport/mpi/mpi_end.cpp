@@ -3,6 +3,7 @@
 
 #include "transport/check_legs.hpp"
 #include "transport/mpi/mpi_errors.hpp"
+#include "transport/mpi/mpi_meeting.hpp"
 
 #include <fmt/format.h>
 #include <sched.h>
@@ -15,12 +16,25 @@ namespace {
 
 constexpr std::size_t max_message_bytes = std::numeric_limits<int>::max();
 
-std::uint32_t max_tag_of(MPI_Comm comm) {
+/// Of a meeting: the largest that there is.
+int meeting_tag_of(MPI_Comm comm) {
   int* limit = nullptr;
   int is_set = 0;
   MPI_Comm_get_attr(comm, MPI_TAG_UB, &limit, &is_set);
-  constexpr std::uint32_t least_by_the_standard = 32767;
-  return is_set != 0 ? static_cast<std::uint32_t>(*limit) : least_by_the_standard;
+  constexpr int least_by_the_standard = 32767;
+  return is_set != 0 ? *limit : least_by_the_standard;
+}
+
+std::uint32_t max_tag_of(MPI_Comm comm) { return static_cast<std::uint32_t>(meeting_tag_of(comm)) - 1; }
+
+/// MPI_Comm_dup waits for ever for a rank that does not come.
+void meet_to_open(MPI_Comm comm, const MpiLimits& limits) {
+  if (limits.deadline.count() == 0) return;
+  MpiMeeting meeting(comm, meeting_tag_of(comm));
+  while (!meeting.are_all_here()) {
+    meeting.check(limits, limits.deadline, "opened its channel");
+    sched_yield();
+  }
 }
 
 std::uint64_t key_of(int source, int tag) {
@@ -45,16 +59,18 @@ Status check_sizes(std::span<const Leg> legs) {
 
 }  // namespace
 
-Result<std::unique_ptr<Transport>> MpiEnd::open(MPI_Comm parent) {
+Result<std::unique_ptr<Transport>> MpiEnd::open(MPI_Comm parent, const MpiLimits& limits) {
+  meet_to_open(parent, limits);
+  const MpiGuard guard(limits, "MPI_Comm_dup");
   MPI_Comm comm = MPI_COMM_NULL;
   if (const int code = MPI_Comm_dup(parent, &comm); code != MPI_SUCCESS) {
     return failure(Errc::unavailable, mpi_message("MPI_Comm_dup", code));
   }
   MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
-  return std::unique_ptr<Transport>(new MpiEnd(comm));
+  return std::unique_ptr<Transport>(new MpiEnd(comm, limits));
 }
 
-MpiEnd::MpiEnd(MPI_Comm owned) : comm_(owned) {
+MpiEnd::MpiEnd(MPI_Comm owned, MpiLimits limits) : comm_(owned), limits_(std::move(limits)) {
   int rank = 0;
   MPI_Comm_rank(comm_, &rank);
   rank_ = Rank{rank};
@@ -223,7 +239,7 @@ Result<std::unique_ptr<Transport>> MpiEnd::open_channel() {
   if (is_closed_) {
     return failure(Errc::closed, fmt::format("mpi end of rank {}: open_channel after close", rank_.value()));
   }
-  return open(comm_);
+  return open(comm_, limits_);
 }
 
 void MpiEnd::close() noexcept {
@@ -259,20 +275,26 @@ void MpiEnd::discard_arrivals() {
 void MpiEnd::join() noexcept {
   close();
   if (comm_ == MPI_COMM_NULL || !is_mpi_live()) return;
-  // When every rank has come here and none has a send under way, the channel is empty.
-  while (!advance_all()) {
-    discard_arrivals();
-    sched_yield();
-  }
-  MPI_Request all_are_here = MPI_REQUEST_NULL;
-  MPI_Ibarrier(comm_, &all_are_here);
-  for (int are_here = 0; are_here == 0;) {
-    discard_arrivals();
-    MPI_Test(&all_are_here, &are_here, MPI_STATUS_IGNORE);
-    sched_yield();
-  }
+  std::optional<MpiMeeting> meeting;
+  if (limits_.deadline.count() > 0) meeting.emplace(comm_, meeting_tag_of(comm_));
+  leave(meeting ? &*meeting : nullptr);
   MPI_Wait(&discard_, MPI_STATUS_IGNORE);  // NOLINT(clang-analyzer-optin.mpi.MPI-Checker): started elsewhere
   MPI_Comm_free(&comm_);
+}
+
+/// When every rank has come here and none has a send under way, the channel is empty.
+void MpiEnd::leave(MpiMeeting* meeting) {
+  constexpr std::chrono::milliseconds longest{10'000};
+  const auto wait_a_turn = [&] {
+    discard_arrivals();
+    if (meeting != nullptr) meeting->check(limits_, std::min(longest, limits_.deadline), "left its channel");
+    sched_yield();
+  };
+  while (!advance_all()) wait_a_turn();
+  MPI_Request all_are_empty = MPI_REQUEST_NULL;
+  MPI_Ibarrier(comm_, &all_are_empty);
+  for (int is_over = 0; is_over == 0; MPI_Test(&all_are_empty, &is_over, MPI_STATUS_IGNORE)) wait_a_turn();
+  while (meeting != nullptr && !meeting->are_all_here()) wait_a_turn();
 }
 
 }  // namespace trimtab

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <trimtab/transport/mpi.hpp>
 #include <trimtab/transport/transport.hpp>
 
 #include <mpi.h>
@@ -12,6 +13,8 @@
 
 namespace trimtab {
 
+class MpiMeeting;
+
 /// One rank's end of a channel; the channel is a communicator that it owns.
 ///
 /// A receive is given to MPI only when its message has been probed: Open MPI 4.1 writes past the memory of a
@@ -20,7 +23,7 @@ namespace trimtab {
 class MpiEnd final : public Transport {
  public:
   /// Collective over `parent`: the communicator is a copy of it.
-  static Result<std::unique_ptr<Transport>> open(MPI_Comm parent);
+  static Result<std::unique_ptr<Transport>> open(MPI_Comm parent, const MpiLimits& limits);
   ~MpiEnd() override;
 
   [[nodiscard]] const Capabilities& capabilities() const noexcept override { return capabilities_; }
@@ -57,7 +60,7 @@ class MpiEnd final : public Transport {
   /// By source and tag, the oldest first; never an empty queue.
   using Awaited = std::unordered_map<std::uint64_t, std::deque<Awaiting>>;
 
-  explicit MpiEnd(MPI_Comm owned);
+  MpiEnd(MPI_Comm owned, MpiLimits limits);
   [[nodiscard]] Error unknown(Ticket ticket) const;
   void start(Posted& posted, std::size_t index);
   void match_arrivals();
@@ -70,8 +73,10 @@ class MpiEnd final : public Transport {
   void cancel(Posted& posted) noexcept;
   [[nodiscard]] bool advance_all();
   void discard_arrivals();
+  void leave(MpiMeeting* meeting);
 
   MPI_Comm comm_;
+  MpiLimits limits_;
   Capabilities capabilities_;
   Rank rank_;
   std::int32_t num_ranks_ = 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/mpi/mpi_errors.hpp"
+#include "transport/mpi/mpi_meeting.hpp"
 
 #include <trimtab/transport/mpi.hpp>
 
@@ -28,12 +29,13 @@ bool is_under_launcher() {
   return std::ranges::any_of(set_by_launchers, [](const char* name) { return std::getenv(name) != nullptr; });
 }
 
-Status init() {
+Status init(const MpiLimits& limits) {
   if (!is_under_launcher()) {
     return failure(
         Errc::unavailable,
         "mpi: this process was not started by an MPI launcher; start it with: mpirun -n N trimtab …");
   }
+  const MpiGuard guard(limits, "MPI_Init_thread");
   int provided = MPI_THREAD_SINGLE;
   const int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
   if (code != MPI_SUCCESS) return failure(Errc::unavailable, mpi_message("MPI_Init_thread", code));
@@ -46,34 +48,39 @@ Status init() {
   return {};
 }
 
-void finalize_if(bool owns_mpi) noexcept {
-  if (owns_mpi && is_mpi_live()) MPI_Finalize();
+void finalize_if(bool owns_mpi, const MpiLimits& limits) noexcept {
+  if (!owns_mpi || !is_mpi_live()) return;
+  const MpiGuard guard(limits, "MPI_Finalize");
+  MPI_Finalize();
 }
 
 }  // namespace
 
-MpiSession::MpiSession(bool owns_mpi) noexcept : owns_mpi_(owns_mpi) {}
+MpiSession::MpiSession(bool owns_mpi, MpiLimits limits) noexcept
+    : owns_mpi_(owns_mpi), limits_(std::move(limits)) {}
 
-MpiSession::MpiSession(MpiSession&& other) noexcept : owns_mpi_(std::exchange(other.owns_mpi_, false)) {}
+MpiSession::MpiSession(MpiSession&& other) noexcept
+    : owns_mpi_(std::exchange(other.owns_mpi_, false)), limits_(std::move(other.limits_)) {}
 
 MpiSession& MpiSession::operator=(MpiSession&& other) noexcept {
   if (this != &other) {
-    finalize_if(owns_mpi_);
+    finalize_if(owns_mpi_, limits_);
     owns_mpi_ = std::exchange(other.owns_mpi_, false);
+    limits_ = std::move(other.limits_);
   }
   return *this;
 }
 
-MpiSession::~MpiSession() { finalize_if(owns_mpi_); }
+MpiSession::~MpiSession() { finalize_if(owns_mpi_, limits_); }
 
-Result<MpiSession> MpiSession::start() {
+Result<MpiSession> MpiSession::start(MpiLimits limits) {
   int is_finalized = 0;
   MPI_Finalized(&is_finalized);
   if (is_finalized != 0)
     return failure(Errc::unavailable, "mpi: MPI was finalised before and cannot start again");
-  if (is_mpi_live()) return MpiSession(false);
-  if (Status initialised = init(); !initialised) return failure(std::move(initialised));
-  return MpiSession(true);
+  if (is_mpi_live()) return MpiSession(false, std::move(limits));
+  if (Status initialised = init(limits); !initialised) return failure(std::move(initialised));
+  return MpiSession(true, std::move(limits));
 }
 
 void MpiSession::abort(int exit_code) noexcept {

@@ -2,6 +2,7 @@
 #include <trimtab/transport/mpi.hpp>
 
 #include <cstdlib>
+#include <utility>
 
 namespace trimtab {
 namespace {
@@ -11,12 +12,13 @@ constexpr const char* not_built =
 
 }  // namespace
 
-MpiSession::MpiSession(bool owns_mpi) noexcept : owns_mpi_(owns_mpi) {}
+MpiSession::MpiSession(bool owns_mpi, MpiLimits limits) noexcept
+    : owns_mpi_(owns_mpi), limits_(std::move(limits)) {}
 MpiSession::MpiSession(MpiSession&&) noexcept = default;
 MpiSession& MpiSession::operator=(MpiSession&&) noexcept = default;
 MpiSession::~MpiSession() = default;
 
-Result<MpiSession> MpiSession::start() { return failure(Errc::unavailable, not_built); }
+Result<MpiSession> MpiSession::start(MpiLimits /*limits*/) { return failure(Errc::unavailable, not_built); }
 
 void MpiSession::abort(int exit_code) noexcept { std::_Exit(exit_code); }
 

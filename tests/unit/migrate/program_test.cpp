@@ -222,7 +222,8 @@ TEST(Program, RefusesAnExpertWhoseLastReplicaIsOnADeadRank) {  // vllm-project/v
   const auto program = build(one_layer(2, {0, 0, 1}), one_layer(2, {0, 1, -1}), *topology);
   ASSERT_FALSE(program);
   EXPECT_EQ(program.error().code, Errc::infeasible);
-  EXPECT_EQ(program.error().message, "layer 0: no live slot holds expert 1, which slot 1 needs");
+  EXPECT_EQ(program.error().message,
+            "layer 0: no live slot holds expert 1, which slot 1 needs, and it has no source");
 }
 
 TEST(Program, RefusesPlacementsOfDifferentShape) {

@@ -2,15 +2,14 @@
 #include "protocol_tap.hpp"
 #include "support/cluster.hpp"
 #include "support/placements.hpp"
+#include "transition_list.hpp"
 
 #include <trimtab/transport/faulty.hpp>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <fstream>
 #include <functional>
-#include <set>
 #include <sstream>
 
 namespace trimtab::test {
@@ -22,48 +21,15 @@ constexpr Clock::duration deadline = 1s;
 constexpr std::size_t bundle_bytes = 192;
 constexpr Tag first_attempt{2};  // Payload tag of attempt 1.
 
-/// "ROLE BEFORE EVENT AFTER", as in specs/transitions.txt.
-using Rows = std::set<std::string>;
-
 struct Listed {
   Rows code;
   Rows not_yet;
 };
 
 Listed read_list() {
-  std::ifstream file(TRIMTAB_TRANSITIONS);
-  Listed listed;
-  for (std::string line; std::getline(file, line);) {
-    std::istringstream words(line);
-    std::string role, before, event, after, where;
-    if (!(words >> role >> before >> event >> after >> where) || role == "#") continue;
-    const std::string row = fmt::format("{} {} {} {}", role, before, event, after);
-    (where == "code" ? listed.code : listed.not_yet).insert(row);
-  }
-  return listed;
+  auto listed = read_transitions();
+  return {listed["code"], listed["model"]};
 }
-
-/// How `row` may be listed: as it is, or for any state before.
-Rows spellings(const std::string& row) {
-  std::istringstream words(row);
-  std::string role, before, event, after;
-  words >> role >> before >> event >> after;
-  return {row, fmt::format("{} any {} {}", role, event, after),
-          fmt::format("{} {} {} any", role, before, event), fmt::format("{} any {} any", role, event)};
-}
-
-bool contains_any(const Rows& rows, const Rows& wanted) {
-  return std::ranges::any_of(wanted, [&](const std::string& row) { return rows.contains(row); });
-}
-
-class TransitionLog final : public EngineObserver {
- public:
-  void on_commit(const Step&, Epoch) override {}
-  void on_transition(StepState before, StepEvent event, StepState after) override {
-    rows.push_back(fmt::format("member {} {} {}", to_string(before), to_string(event), to_string(after)));
-  }
-  std::vector<std::string> rows;
-};
 
 /// What the coordinator did, read from what it said to one member. It says something at each transition.
 std::vector<std::string> coordinator_rows(const TapScript& script, const TransitionLog& own) {
@@ -392,7 +358,7 @@ TEST(ProtocolTrace, EnginesMakeExactlyTheTransitionsThatTheModelSaysTheyHave) {
   }
   for (const std::string& row : listed.code) EXPECT_TRUE(seen.contains(row)) << "no engine did: " << row;
   for (const std::string& row : listed.not_yet)
-    EXPECT_FALSE(seen.contains(row)) << "an engine does it; strike its not-yet: " << row;
+    EXPECT_FALSE(seen.contains(row)) << "an engine does it; strike its model: " << row;
 }
 
 TEST(ProtocolTrace, ALostReleaseIsImpliedByTheProposalOfTheNextStep) {

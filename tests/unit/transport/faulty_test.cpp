@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "support/arrived.hpp"
 #include "verify/virtual_clock.hpp"
 
 #include <trimtab/transport/faulty.hpp>
@@ -10,10 +11,6 @@ namespace trimtab::test {
 namespace {
 
 using verify::VirtualClock;
-
-using Bytes = std::vector<std::byte>;
-
-constexpr std::chrono::nanoseconds at_once{0};
 
 /// Rank 0's end is faulty, rank 1's is not; both are played by one thread.
 class Faulty : public testing::Test {
@@ -33,15 +30,7 @@ class Faulty : public testing::Test {
   }
 
   /// What rank 1 gets, or nothing.
-  Bytes arrived(Tag tag = Tag{1}) {
-    Bytes memory(8, std::byte{0});
-    const Leg leg = receive_leg(Rank{0}, tag, memory);
-    const Ticket ticket = *peer_->post({&leg, 1});
-    if (*peer_->poll(ticket, at_once) == Progress::done) return memory;
-    peer_->cancel(ticket);
-    EXPECT_EQ(*peer_->poll(ticket, at_once), Progress::cancelled);
-    return {};
-  }
+  Bytes arrived(Tag tag = Tag{1}) { return test::arrived(*peer_, 8, tag); }
 
   VirtualClock clock_;
   std::shared_ptr<FaultScript> script_;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "support/arrived.hpp"
 #include "verify/virtual_clock.hpp"
 
 #include <trimtab/transport/inproc.hpp>
@@ -13,10 +14,7 @@ namespace {
 
 using verify::VirtualClock;
 
-using Bytes = std::vector<std::byte>;
 using std::chrono::milliseconds;
-
-constexpr std::chrono::nanoseconds at_once{0};
 
 /// Rank 0's end carries one byte per millisecond, rank 1's is not throttled; both are played by one thread.
 class Throttled : public testing::Test {
@@ -33,15 +31,7 @@ class Throttled : public testing::Test {
   }
 
   /// What rank 1 gets now, or nothing.
-  Bytes arrived(std::size_t size) {
-    Bytes memory(size, std::byte{0});
-    const Leg leg = receive_leg(Rank{0}, Tag{1}, memory);
-    const Ticket ticket = *peer_->post({&leg, 1});
-    if (*peer_->poll(ticket, at_once) == Progress::done) return memory;
-    peer_->cancel(ticket);
-    EXPECT_EQ(*peer_->poll(ticket, at_once), Progress::cancelled);
-    return {};
-  }
+  Bytes arrived(std::size_t size) { return test::arrived(*peer_, size, Tag{1}); }
 
   VirtualClock clock_;
   std::unique_ptr<Transport> throttled_;
