@@ -23,6 +23,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -78,7 +80,8 @@ class RankRun {
     Result<moe::ServiceReport> report = moe::serve_rank(*service, root_, clock_, shows ? &view : nullptr);
     if (shows) view.finish();
     if (!report) return fail_alone(std::move(report).error());
-    return is_first() ? report_run(options_, *service, *report) : status_of(*report);
+    const Rank first = report->death ? report->death->members.front() : Rank{0};
+    return root_.rank() == first ? report_run(options_, *service, *report) : status_of(*report);
   }
 
   /// Whether `run` returned an error that the other ranks cannot know of: they may wait for this one.
@@ -160,19 +163,49 @@ Outcome run_ucx_rank(const RunOptions& options, const Bootstrap& bootstrap) {
   return say_before_end("trimtab run", outcome, run.has_failed_alone() || bootstrap.rank == Rank{0});
 }
 
+/// A folder that goes with the object.
+class ScratchFolder {
+ public:
+  ScratchFolder() {
+    std::string path = (std::filesystem::temp_directory_path() / "trimtab-XXXXXX").string();
+    if (mkdtemp(path.data()) != nullptr) path_ = path;
+  }
+  ~ScratchFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  }
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+
+  /// Empty when none could be made.
+  [[nodiscard]] const std::string& path() const noexcept { return path_; }
+
+ private:
+  std::string path_;
+};
+
 /// With ranks of its own on this machine.
-Outcome run_ucx_here(const RunOptions& options) {
+Outcome run_ucx_here(RunOptions options) {
+  const std::optional<Rank> killed = *parse_kill(options.faults);
+  std::optional<ScratchFolder> checkpoint;
+  if (killed) {
+    options.checkpoint = checkpoint.emplace().path();
+    if (options.checkpoint.empty()) return failure(Errc::io, "no temporary folder can be made");
+  }
   const auto serve = [&](const Bootstrap& bootstrap) -> Outcome {
     const Result<std::unique_ptr<Transport>> root = open_ucx(bootstrap);
     if (!root) return tl::unexpected(root.error());
     return RankRun(options, **root).run();
   };
-  return run_forked_ranks(options.ranks.value_or(default_num_ranks()), serve, [](Rank) { return false; });
+  return run_forked_ranks(options.ranks.value_or(default_num_ranks()), serve,
+                          [&](Rank rank) { return rank == killed; });
 }
 
 Outcome run_ucx(const RunOptions& options) {
   Result<std::optional<Bootstrap>> found = find_bootstrap(process_environment());
   if (!found) return failure(std::move(found));
+  if (*found && *parse_kill(options.faults))
+    return failure(Errc::unavailable, "--inject-fault kill: only with ranks that trimtab starts itself");
   return *found ? run_ucx_rank(options, **found) : run_ucx_here(options);
 }
 
@@ -262,7 +295,8 @@ void add_fault_options(CLI::App& verb, RunOptions& options) {
       ->option_text("NAME")
       ->capture_default_str();
   verb.add_option("--inject-fault", options.faults,
-                  "corrupt:N, drop:N, delay:N or delay:N:MS: what happens to transfer N (from 0); repeatable")
+                  "corrupt:N, drop:N, delay:N or delay:N:MS: what happens to transfer N (from 0); kill:RANK: "
+                  "that rank dies halfway, and the on arm goes on without it; repeatable")
       ->allow_extra_args(false)
       ->type_name("SPEC");
   verb.add_option("--migration-deadline-ms", options.migration_deadline_ms,
@@ -288,6 +322,9 @@ void check_usage(const RunOptions& options) {
   if (const auto faults = parse_faults(options.faults, Clock::duration{}); !faults) {
     usage_error("--inject-fault", faults.error().message);
   }
+  const auto kill = parse_kill(options.faults);
+  if (!kill) usage_error("--inject-fault", kill.error().message);
+  if (*kill && options.transport != "ucx") usage_error("--inject-fault", "kill needs --transport ucx");
   if (!options.layers.empty() && options.loads.empty()) usage_error("--layers", "needs --loads");
   for (const std::string& path : options.loads) {
     if (is_same_file(options.json, path)) usage_error("--json", "names a file that is read");

@@ -34,13 +34,16 @@ std::optional<std::uint64_t> whole_number(std::string_view text) {
   return value;
 }
 
+bool is_kill(std::string_view spec) { return split_at_colons(spec)[0] == "kill"; }
+
 Result<moe::TransferFault> parse_fault(std::string_view spec, Clock::duration deadline) {
   const auto refuse = [&](std::string_view why) {
     return failure(Errc::invalid_argument, fmt::format("'{}': {}", spec, why));
   };
   const std::vector<std::string_view> parts = split_at_colons(spec);
   const auto action = std::ranges::find(actions, parts[0], [](FaultAction a) { return to_string(a); });
-  if (action == std::end(actions)) return refuse(fmt::format("'{}' is not corrupt, drop or delay", parts[0]));
+  if (action == std::end(actions))
+    return refuse(fmt::format("'{}' is not corrupt, drop, delay or kill", parts[0]));
   const bool has_time = *action == FaultAction::delay && parts.size() == 3;
   if (parts.size() != 2 && !has_time) {
     return refuse(fmt::format("a {0} is written {0}:N{1}", parts[0],
@@ -59,10 +62,26 @@ Result<moe::TransferFault> parse_fault(std::string_view spec, Clock::duration de
 
 }  // namespace
 
+Result<std::optional<Rank>> parse_kill(std::span<const std::string> specs) {
+  std::optional<Rank> killed;
+  for (const std::string& spec : specs) {
+    if (!is_kill(spec)) continue;
+    const std::vector<std::string_view> parts = split_at_colons(spec);
+    const std::optional<std::uint64_t> rank = parts.size() == 2 ? whole_number(parts[1]) : std::nullopt;
+    constexpr std::uint64_t most = 1023;
+    if (!rank || *rank > most)
+      return failure(Errc::invalid_argument, fmt::format("'{}': a kill is written kill:RANK", spec));
+    if (killed) return failure(Errc::invalid_argument, fmt::format("'{}': one rank may be killed", spec));
+    killed = Rank{static_cast<std::int32_t>(*rank)};
+  }
+  return killed;
+}
+
 Result<std::vector<moe::TransferFault>> parse_faults(std::span<const std::string> specs,
                                                      Clock::duration deadline) {
   std::vector<moe::TransferFault> faults;
   for (const std::string& spec : specs) {
+    if (is_kill(spec)) continue;
     Result<moe::TransferFault> fault = parse_fault(spec, deadline);
     if (!fault) return failure(std::move(fault));
     if (std::ranges::find(faults, fault->at, &moe::TransferFault::at) != faults.end()) {

@@ -122,6 +122,28 @@ std::string migration_text(const moe::ServiceOptions& service, const moe::Servic
   return text;
 }
 
+/// Null in the document where nobody died.
+ordered_json death_document(const moe::ServiceOptions& service, const moe::DeathReport& death) {
+  ordered_json members = ordered_json::array();
+  for (Rank rank : death.members) members.push_back(rank.value());
+  return {{"rank", service.kill->rank.value()},
+          {"members", members},
+          {"forward", death.forward},
+          {"recovery_ms", death.recovery_ms},
+          {"experts_lost", death.experts_lost},
+          {"bytes_recovered", death.bytes_recovered},
+          {"tokens_taken_over", death.tokens_taken_over}};
+}
+
+std::string death_text(const moe::ServiceOptions& service, const moe::DeathReport& death) {
+  return fmt::format(
+      "death      rank {} in forward {}: {} ranks went on after {:.0f} ms, {} experts read back ({:.1f} MB), "
+      "{} of "
+      "its tokens taken over\n",
+      service.kill->rank.value(), death.forward, death.members.size(), death.recovery_ms, death.experts_lost,
+      megabytes(death.bytes_recovered), death.tokens_taken_over);
+}
+
 std::string yes_no(bool value) { return value ? "identical" : "DIFFERENT"; }
 
 }  // namespace
@@ -167,6 +189,7 @@ ordered_json run_document(const moe::ServiceOptions& service, const moe::Service
                          {"stall", report.stall_ms}};
   document["traffic"] = {{"forward", traffic_document(report.traffic.forward)},
                          {"migration", traffic_document(report.traffic.migration)}};
+  document["death"] = report.death ? death_document(service, *report.death) : ordered_json();
   document["blocks"] = ordered_json::array();
   for (const moe::BlockReport& block : report.blocks) document["blocks"].push_back(block_document(block));
   return document;
@@ -198,6 +221,7 @@ std::string run_text(const moe::ServiceOptions& service, const moe::ServiceRepor
   text += traffic_text(report.traffic);
   if (service.split_every > 0)
     text += fmt::format("shares     exact, changed {} times besides\n", report.splits);
+  if (report.death) text += death_text(service, *report.death);
   text += migration_text(service, report);
   const bool is_told = !report.migration.rollbacks.empty();
   if (!report.last_problem.empty() && !is_told) text += fmt::format("problem    {}\n", report.last_problem);

@@ -33,14 +33,12 @@ bool is_zero(std::span<const std::int64_t> counts) {
 }  // namespace
 
 Balancer::Balancer(const BalancerOptions& options, Transport& channel, Recorder& recorder, Engine& engine,
-                   TablePublisher& publisher, const Topology& topology, Executor& executor,
-                   const Clock& clock)
+                   TablePublisher& publisher, Executor& executor, const Clock& clock)
     : options_(options),
       channel_(channel),
       recorder_(recorder),
       engine_(engine),
       publisher_(publisher),
-      topology_(topology),
       executor_(executor),
       clock_(clock),
       counts_since_plan_(size_of(engine.placement())) {}
@@ -77,7 +75,7 @@ Status Balancer::change_shares(std::span<const std::int64_t> counts) {
   const Clock::time_point begun = clock_.now();
   const Epoch epoch = engine_.health().epoch;
   if (!splitter_ || splitter_->epoch() != epoch) {
-    Result<Splitter> made = Splitter::make(engine_.placement(), topology_, epoch);
+    Result<Splitter> made = Splitter::make(engine_.placement(), engine_.topology(), epoch);
     if (!made) return failure(std::move(made));
     splitter_ = std::move(*made);
   }
@@ -135,7 +133,11 @@ Result<Balancer::Window> Balancer::reduce_counts() {
       refuses ? std::vector<std::int64_t>(size_of(engine_.placement())) : std::move(*counts);
   values.push_back(refuses ? 1 : 0);
   values.push_back(engine_.is_idle() ? 0 : 1);
-  if (Status reduced = all_reduce_sum(channel_, clock_, options_.collective, values); !reduced) {
+  // What a view left half done never meets what the next one says.
+  CollectiveOptions collective = options_.collective;
+  collective.tag = Tag{collective.tag.value() + engine_.view().number};
+  collective.members = engine_.view().members;
+  if (Status reduced = all_reduce_sum(channel_, clock_, collective, values); !reduced) {
     return failure(std::move(reduced));
   }
   Window window;
@@ -149,14 +151,39 @@ Result<Balancer::Window> Balancer::reduce_counts() {
 
 Status Balancer::plan_and_begin(const LoadMatrix& loads, std::vector<std::int64_t> counts) {
   ++counters_.windows_planned;
-  Result<Plan> plan = plan_rebalance(loads, topology_, options_.plan, executor_);
+  Result<Plan> plan = plan_rebalance(loads, engine_.topology(), options_.plan, executor_);
   if (!plan) return failure(std::move(plan));
   const Placement& current = engine_.placement();
   MigrationGoal goal{
-      .to = align_slots(current, keep_silent_layers(current, plan->placement, loads), topology_),
+      .to = align_slots(current, keep_silent_layers(current, plan->placement, loads), engine_.topology()),
       .stall_budget = options_.stall_budget};
   if (options_.split_every > 0) goal.tables = std::make_shared<SplitTables>(std::move(counts));
   const Result<bool> begun = engine_.begin_toward(std::move(goal));
+  if (!begun) return tl::unexpected(begun.error());
+  if (*begun) ++counters_.programs_begun;
+  return {};
+}
+
+Status Balancer::enter_view() {
+  static_cast<void>(recorder_.take_window(options_.context));
+  std::ranges::fill(counts_since_plan_, 0);
+  forwards_since_split_ = 0;
+  forwards_since_plan_ = 0;
+  was_refused_ = false;
+  splitter_.reset();
+  return engine_.view().lost.empty() ? Status{} : begin_recovery();
+}
+
+/// Counts may differ from rank to rank now: a reduction that was under way may have ended on some.
+Status Balancer::begin_recovery() {
+  const Placement& current = engine_.placement();
+  Result<LoadMatrix> alike = LoadMatrix::make(current.num_layers(), current.num_experts(),
+                                              std::vector<double>(size_of(current), 1.0));
+  if (!alike) return failure(std::move(alike));
+  Result<Plan> plan = plan_rebalance(*alike, engine_.topology(), options_.plan, executor_);
+  if (!plan) return failure(std::move(plan));
+  const Result<bool> begun =
+      engine_.begin_toward({.to = align_slots(current, plan->placement, engine_.topology())});
   if (!begun) return tl::unexpected(begun.error());
   if (*begun) ++counters_.programs_begun;
   return {};

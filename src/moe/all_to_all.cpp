@@ -46,9 +46,13 @@ Status check_header(const MessageHeader& header, MessageKind kind, const BatchKe
                                             header.num_rows, max_rows, key.layer.value()));
 }
 
-AllToAll::AllToAll(Transport& channel, const Clock& clock, Clock::duration deadline,
+AllToAll::AllToAll(Transport& channel, const Topology& topology, const Clock& clock, Clock::duration deadline,
                    std::function<Status()> while_waiting)
-    : channel_(channel), clock_(clock), deadline_(deadline), while_waiting_(std::move(while_waiting)) {}
+    : channel_(channel),
+      topology_(topology),
+      clock_(clock),
+      deadline_(deadline),
+      while_waiting_(std::move(while_waiting)) {}
 
 Status AllToAll::run(Tag tag, std::span<const std::span<const std::byte>> out,
                      std::span<const std::span<std::byte>> in) {
@@ -61,11 +65,11 @@ Status AllToAll::post(Tag tag, std::span<const std::span<const std::byte>> out,
                       std::span<const std::span<std::byte>> in) {
   // A ticket per message, so that a time-out can say who is missing. Receives first: what arrives finds them.
   for (const Rank peer : ids<Rank>(channel_.num_ranks())) {
-    if (peer == channel_.rank()) continue;
+    if (!is_peer(peer)) continue;
     if (Status s = post_leg(receive_leg(peer, tag, in[peer.index()])); !s) return s;
   }
   for (const Rank peer : ids<Rank>(channel_.num_ranks())) {
-    if (peer == channel_.rank()) continue;
+    if (!is_peer(peer)) continue;
     if (Status s = post_leg(send_leg(peer, tag, out[peer.index()])); !s) return s;
   }
   return {};
@@ -75,6 +79,22 @@ Status AllToAll::post_leg(const Leg& leg) {
   Result<Ticket> ticket = channel_.post({&leg, 1});
   if (!ticket) return failure(std::move(ticket));
   pending_.push_back({*ticket, leg.peer, leg.side});
+  return {};
+}
+
+Status AllToAll::give_up() {
+  for (const Pending& pending : pending_) channel_.cancel(pending.ticket);
+  const Clock::time_point until = clock_.now() + deadline_;
+  while (!pending_.empty()) {
+    const Result<Progress> progress = channel_.poll(pending_.back().ticket, std::chrono::milliseconds(1));
+    const bool is_lost = !progress && progress.error().code == Errc::peer_lost;
+    if (!is_lost && !(progress && *progress == Progress::pending)) {
+      pending_.pop_back();
+    } else if (clock_.now() >= until) {
+      return failure(Errc::timeout,
+                     fmt::format("a message of rank {} cannot be given up", pending_.back().peer.value()));
+    }
+  }
   return {};
 }
 

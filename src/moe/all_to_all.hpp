@@ -4,6 +4,7 @@
 #include <trimtab/core/clock.hpp>
 #include <trimtab/core/ids.hpp>
 #include <trimtab/core/result.hpp>
+#include <trimtab/core/topology.hpp>
 #include <trimtab/route/routing_table.hpp>
 #include <trimtab/transport/transport.hpp>
 
@@ -45,21 +46,25 @@ struct MessageHeader {
 [[nodiscard]] Status check_header(const MessageHeader& header, MessageKind kind, const BatchKey& key,
                                   Rank sender, std::size_t max_rows);
 
-/// One message from every rank to every other, each as long as it is.
+/// One message from every live rank to every other, each as long as it is.
 ///
-/// After an error messages may still be in flight: the caller closes the channel before it touches the
-/// memory.
+/// After an error messages may still be in flight: the caller closes the channel, or calls `give_up`, before
+/// it touches the memory.
 class AllToAll {
  public:
-  /// Borrows channel and clock. `while_waiting`, if any, is called again and again while a message is
-  /// awaited; its error ends the wait.
-  AllToAll(Transport& channel, const Clock& clock, Clock::duration deadline,
+  /// Borrows channel, topology and clock; who is alive may change between two runs. `while_waiting`, if any,
+  /// is called again and again while a message is awaited; its error ends the wait.
+  AllToAll(Transport& channel, const Topology& topology, const Clock& clock, Clock::duration deadline,
            std::function<Status()> while_waiting);
 
   /// `out[r]` goes to rank r, `in[r]` receives from it; this rank's own entries are ignored.
   /// @return `timeout` naming the rank waited for, or the transport's error.
   Status run(Tag tag, std::span<const std::span<const std::byte>> out,
              std::span<const std::span<std::byte>> in);
+
+  /// Gives up what an error has left under way, and waits until its memory is free.
+  /// @return `timeout` when the channel does not let go of it within the deadline.
+  Status give_up();
 
  private:
   struct Pending {
@@ -74,7 +79,12 @@ class AllToAll {
   Status wait_for(const Pending& pending, Clock::time_point until);
   Status wait_for_all();
 
+  [[nodiscard]] bool is_peer(Rank rank) const noexcept {
+    return rank != channel_.rank() && topology_.is_alive(rank);
+  }
+
   Transport& channel_;
+  const Topology& topology_;
   const Clock& clock_;
   Clock::duration deadline_;
   std::function<Status()> while_waiting_;

@@ -11,6 +11,8 @@
 #include <trimtab/migrate/engine.hpp>
 #include <trimtab/record/recorder.hpp>
 #include <trimtab/route/table_publisher.hpp>
+#include <trimtab/transport/collectives.hpp>
+#include <trimtab/weights/checkpoint.hpp>
 
 #include <fmt/format.h>
 
@@ -31,6 +33,15 @@ constexpr RecordContext context{ModelRole::target, Phase::prefill};
 /// Room in the engine's forward numbers between two blocks, so that a block can end with empty forwards.
 constexpr std::uint64_t block_stride = std::uint64_t{1} << 32;
 
+double to_ms(Clock::duration time) { return std::chrono::duration<double, std::milli>(time).count(); }
+
+/// Of one rank and forward: when another dies, its tokens are dealt out.
+std::size_t most_tokens(const ServiceOptions& options) {
+  const auto own = static_cast<std::size_t>(options.tokens_per_rank);
+  const auto others = static_cast<std::size_t>(options.topology.num_ranks() - 1);
+  return options.kill && others > 0 ? own + (own + others - 1) / others : own;
+}
+
 std::vector<std::size_t> bundle_bytes_of(const ExpertStore& store) {
   std::vector<std::size_t> bytes;
   for (LayerId layer : ids<LayerId>(store.num_layers())) bytes.push_back(store.bundle_bytes(layer));
@@ -50,6 +61,8 @@ class Balancing {
   [[nodiscard]] SlotAudit& audit() noexcept { return watch_.audit(); }
   [[nodiscard]] MigrationReport report() const;
 
+  [[nodiscard]] bool survives_deaths() const noexcept { return liveness_ != nullptr; }
+
   /// One call of the engine each.
   Result<Admission> advance(Forward next);
   Status progress_while_waiting();
@@ -62,7 +75,12 @@ class Balancing {
         faults_(options.faults, options.topology, rank, bundle_bytes_of(store)),
         watch_(store, faults_) {}
 
+  Status prepare_for_deaths(const Kill& kill, const Placement& placement, ExpertStore& store,
+                            Transport& root);
+
   const Clock& clock_;
+  std::unique_ptr<Liveness> liveness_;    ///< Null: a death ends the service.
+  std::unique_ptr<ExpertSource> source_;  ///< Beside liveness.
   Recorder recorder_;
   TransferFaults faults_;
   MigrationWatch watch_;
@@ -104,6 +122,13 @@ Result<std::unique_ptr<Balancing>> Balancing::make(const ServiceOptions& options
       options.staging_budget_bytes > 0 ? options.staging_budget_bytes : whole_budget(options.topology, store);
   if (Status fits = check_budget(budget, store); !fits) return failure(std::move(fits));
   EngineOptions engine_options;
+  if (options.kill) {
+    if (Status prepared = made->prepare_for_deaths(*options.kill, placement, store, root); !prepared)
+      return failure(std::move(prepared));
+    engine_options.liveness = made->liveness_.get();
+    engine_options.source = made->source_.get();
+  }
+  engine_options.decided_deadline = options.deadline;
   engine_options.staging_budget_bytes = budget;
   engine_options.deadline = options.migration_deadline;
   Result<std::unique_ptr<Engine>> engine =
@@ -120,8 +145,30 @@ Result<std::unique_ptr<Balancing>> Balancing::make(const ServiceOptions& options
   balancer_options.context = context;
   balancer_options.collective = {counts_tag, options.deadline};
   made->balancer_.emplace(balancer_options, *made->counts_channel_, made->recorder_, *made->engine_,
-                          publisher, options.topology, made->executor_, clock);
+                          publisher, made->executor_, clock);
   return made;
+}
+
+/// Every rank writes the experts that are its own, and reads any.
+Status Balancing::prepare_for_deaths(const Kill& kill, const Placement& placement, ExpertStore& store,
+                                     Transport& root) {
+  Result<std::unique_ptr<Transport>> beats = root.open_channel();
+  if (!beats) return failure(std::move(beats));
+  Result<std::unique_ptr<Liveness>> liveness =
+      make_background_heartbeat(kill.heartbeat, std::move(*beats), clock_);
+  if (!liveness) return failure(std::move(liveness));
+  liveness_ = std::move(*liveness);
+  const auto path = [&](Rank rank) {
+    return fmt::format("{}/{}", kill.checkpoint, shard_name(rank, root.num_ranks()));
+  };
+  Status written =
+      write_checkpoint_shard(path(root.rank()), store, checkpoint_share(placement, store.slots()));
+  if (!written) return written;
+  if (Status met = barrier(root, clock_, {counts_tag}); !met) return met;
+  Result<std::unique_ptr<CheckpointSource>> source = CheckpointSource::open(kill.checkpoint, store);
+  if (!source) return failure(std::move(source));
+  source_ = std::move(*source);
+  return {};
 }
 
 Result<Admission> Balancing::advance(Forward next) {
@@ -158,6 +205,7 @@ class ArmImpl final : public Arm {
       : options_(options),
         replicated_(replicated),
         clock_(clock),
+        topology_(options.topology),
         placement_(std::move(placement)),
         memory_(options.model, slots, options.layout),
         store_(options.model.num_layers, slots),
@@ -168,8 +216,14 @@ class ArmImpl final : public Arm {
   Status start(ArmId id, Transport& root);
 
   void begin_block() override;
-  Status serve(std::uint64_t stream, std::span<float> states) override;
-  Status settle() override;
+  Result<bool> serve(std::uint64_t stream, std::span<float> states) override;
+  Result<bool> settle() override;
+  [[nodiscard]] std::uint64_t resume() const override { return next_ - block_begin_; }
+  [[nodiscard]] const View& view() const override {
+    return balancing_ ? balancing_->engine().view() : all_ranks_;
+  }
+  [[nodiscard]] const Topology& topology() const override { return topology_; }
+  [[nodiscard]] const std::optional<DeathReport>& death() const override { return death_; }
   ArmBlock take_block() override;
   [[nodiscard]] std::uint64_t epoch() const override { return publisher_.identity().epoch.value(); }
   [[nodiscard]] std::string last_problem() const override;
@@ -189,13 +243,19 @@ class ArmImpl final : public Arm {
 
   [[nodiscard]] Mark mark() const;
   Status await_decision();
-  Status admit();
+  Result<bool> admit();
+  Result<bool> await_view(const Status& failed);
+  Status enter_view();
+  Status retry_recovery();
+  void dies_if_told(std::uint64_t stream);
   void count_rows();
 
   const ServiceOptions& options_;
   const ReplicatedWeights& replicated_;
   const Clock& clock_;
+  Topology topology_;    ///< With the ranks alive that serve.
   Placement placement_;  ///< At the start.
+  View all_ranks_;
   ExpertMemory memory_;
   ExpertStore store_;
   TablePublisher publisher_;
@@ -207,6 +267,10 @@ class ArmImpl final : public Arm {
   std::unique_ptr<RankExecutor> executor_;
   std::uint64_t next_ = 0;  ///< Forward number as the engine knows it.
   std::uint64_t num_blocks_ = 0;
+  std::uint64_t block_begin_ = 0;             ///< As next_.
+  std::optional<Clock::time_point> noticed_;  ///< A death; until a forward is done.
+  std::optional<DeathReport> death_;
+  std::int32_t num_recoveries_ = 0;
   Mark mark_;
   ArmBlock block_;
 };
@@ -218,9 +282,10 @@ Status ArmImpl::start(ArmId id, Transport& root) {
   if (Status done = memory_.register_in(store_, registered); !done) return done;
   Result<std::unique_ptr<Transport>> channel = root.open_channel();
   if (!channel) return failure(std::move(channel));
+  for (Rank rank : ids<Rank>(root.num_ranks())) all_ranks_.members.push_back(rank);
   forward_channel_ = count_traffic(std::move(*channel), options_.topology, traffic_.forward);
   ExecutorParts parts{.channel = *forward_channel_,
-                      .topology = options_.topology,
+                      .topology = topology_,
                       .weights = replicated_,
                       .memory = memory_,
                       .clock = clock_};
@@ -233,9 +298,10 @@ Status ArmImpl::start(ArmId id, Transport& root) {
     parts.while_waiting = [this] { return balancing_->progress_while_waiting(); };
   }
   const ExecutorOptions executor_options{.config = options_.model,
-                                         .max_tokens = static_cast<std::size_t>(options_.tokens_per_rank),
+                                         .max_tokens = most_tokens(options_),
                                          .deadline = options_.deadline,
-                                         .context = context};
+                                         .context = context,
+                                         .survives_deaths = options_.kill && id == ArmId::on};
   auto executor = RankExecutor::make(executor_options, parts);
   if (!executor) return failure(std::move(executor));
   executor_ = std::move(*executor);
@@ -255,7 +321,8 @@ ArmImpl::Mark ArmImpl::mark() const {
 
 void ArmImpl::begin_block() {
   block_ = {};
-  next_ = num_blocks_++ * block_stride;
+  block_begin_ = num_blocks_++ * block_stride;
+  next_ = block_begin_;
   mark_ = mark();
   if (balancing_) balancing_->audit().begin();
 }
@@ -274,33 +341,93 @@ Status ArmImpl::await_decision() {
   return {};
 }
 
-/// Waits until the engine lets the next forward begin.
-Status ArmImpl::admit() {
-  if (!balancing_) return {};
+/// Waits until the engine lets the next forward begin. False when the view has changed.
+Result<bool> ArmImpl::admit() {
+  if (!balancing_) return true;
   if (options_.mutant) {
-    if (Status decided = await_decision(); !decided) return decided;
+    if (Status decided = await_decision(); !decided) return failure(std::move(decided));
   }
   for (;;) {
     const Result<Admission> admission = balancing_->advance(Forward{next_});
     if (!admission) return tl::unexpected(admission.error());
-    if (*admission == Admission::go) return {};
+    if (*admission == Admission::go) return true;
+    if (*admission == Admission::renew) {
+      if (Status entered = enter_view(); !entered) return failure(std::move(entered));
+      return false;
+    }
+    if (Status retried = retry_recovery(); !retried) return failure(std::move(retried));
     std::this_thread::yield();
   }
 }
 
-Status ArmImpl::serve(std::uint64_t stream, std::span<float> states) {
-  if (Status admitted = admit(); !admitted) return admitted;
-  options_.schedule.bias_at(Forward{stream}, bias_);
-  {
-    const TableLease table = reader_.acquire();
-    if (Status done = executor_->forward(Forward{next_}, states, bias_, *table); !done) return done;
+/// After an error that another rank's death may have caused.
+Result<bool> ArmImpl::await_view(const Status& failed) {
+  const Errc code = failed.error().code;
+  const bool is_death = code == Errc::cancelled || code == Errc::peer_lost || code == Errc::timeout;
+  if (!balancing_ || !balancing_->survives_deaths() || !is_death) return tl::unexpected(failed.error());
+  const Clock::time_point now = clock_.now();
+  if (!noticed_) noticed_ = now;
+  while (clock_.now() < now + options_.deadline) {
+    const Result<Admission> admission = balancing_->advance(Forward{next_});
+    if (!admission) return tl::unexpected(admission.error());
+    if (*admission == Admission::renew) {
+      if (Status entered = enter_view(); !entered) return failure(std::move(entered));
+      return false;
+    }
+    std::this_thread::yield();
   }
-  ++next_;
-  count_rows();
-  return balancing_ ? balancing_->balancer().on_forward_completed() : Status{};
+  return tl::unexpected(failed.error());
 }
 
+Status ArmImpl::enter_view() {
+  if (!noticed_) noticed_ = clock_.now();
+  const Engine& engine = balancing_->engine();
+  topology_ = engine.topology();
+  executor_->enter_view(engine.view().number);
+  next_ = std::max(engine.view().resume.value(), block_begin_);
+  death_.emplace();
+  death_->members = engine.view().members;
+  death_->experts_lost = static_cast<std::int64_t>(engine.view().lost.size());
+  num_recoveries_ = 1;
+  return balancing_->balancer().enter_view();
+}
+
+/// The program that brings lost experts back may be rolled back like any other.
+Status ArmImpl::retry_recovery() {
+  constexpr std::int32_t most_recoveries = 3;
+  Engine& engine = balancing_->engine();
+  if (engine.view().lost.empty() || !engine.is_idle()) return {};
+  if (num_recoveries_++ < most_recoveries) return balancing_->balancer().enter_view();
+  return tl::unexpected(*engine.health().last_failure);
+}
+
+void ArmImpl::dies_if_told(std::uint64_t stream) {
+  const std::optional<Kill>& kill = options_.kill;
+  if (kill && balancing_ && forward_channel_->rank() == kill->rank && stream == kill->forward) kill->die();
+}
+
+Result<bool> ArmImpl::serve(std::uint64_t stream, std::span<float> states) {
+  Result<bool> admitted = admit();
+  if (!admitted || !*admitted) return admitted;
+  dies_if_told(stream);
+  options_.schedule.bias_at(Forward{stream}, bias_);
+  Status done;
+  {
+    const TableLease table = reader_.acquire();
+    done = executor_->forward(Forward{next_}, states, bias_, *table);
+  }
+  if (!done) return await_view(done);
+  ++next_;
+  count_rows();
+  if (noticed_ && death_) death_->recovery_ms = to_ms(clock_.now() - *std::exchange(noticed_, std::nullopt));
+  if (!balancing_) return true;
+  const Status balanced = balancing_->balancer().on_forward_completed();
+  return balanced ? Result<bool>(true) : await_view(balanced);
+}
+
+/// Of the forward that was served last; one that is served again takes its place.
 void ArmImpl::count_rows() {
+  block_.rows.resize((next_ - 1 - block_begin_) * options_.model.layers());
   for (LayerId layer : ids<LayerId>(options_.model.num_layers)) {
     std::int64_t sum = 0;
     SlotId slot = store_.slots().first();
@@ -314,13 +441,14 @@ void ArmImpl::count_rows() {
 }
 
 /// Empty forwards until the engine has nothing in hand.
-Status ArmImpl::settle() {
+Result<bool> ArmImpl::settle() {
   while (balancing_ && !balancing_->engine().is_idle()) {
-    if (Status admitted = admit(); !admitted) return admitted;
+    Result<bool> admitted = admit();
+    if (!admitted || !*admitted) return admitted;
     ++next_;
     std::this_thread::yield();
   }
-  return {};
+  return true;
 }
 
 std::string ArmImpl::last_problem() const {
@@ -336,6 +464,7 @@ ArmBlock ArmImpl::take_block() {
   block_.epochs = static_cast<std::int64_t>(now.epoch.value() - mark_.epoch.value());
   block_.slots_moved = static_cast<std::int64_t>(now.engine.slots_moved - mark_.engine.slots_moved);
   block_.bytes_moved = static_cast<std::int64_t>(now.engine.bytes_moved - mark_.engine.bytes_moved);
+  if (death_) death_->bytes_recovered = static_cast<std::int64_t>(now.engine.bytes_recovered);
   block_.bytes_copied = static_cast<std::int64_t>(now.engine.bytes_copied - mark_.engine.bytes_copied);
   block_.rolled_back =
       static_cast<std::int64_t>(now.engine.steps_rolled_back - mark_.engine.steps_rolled_back);

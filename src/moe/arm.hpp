@@ -8,6 +8,7 @@
 
 #include <trimtab/core/clock.hpp>
 #include <trimtab/core/result.hpp>
+#include <trimtab/migrate/engine.hpp>
 #include <trimtab/transport/transport.hpp>
 
 #include <cstdint>
@@ -55,9 +56,18 @@ class Arm {
   virtual void begin_block() = 0;
   /// Serves one forward: `states` [tokens][hidden] becomes its output. `stream` numbers the tokens and sets
   /// the gate's bias.
-  virtual Status serve(std::uint64_t stream, std::span<float> states) = 0;
-  /// Finishes the work that the arm's forwards began: part of the block's time.
-  virtual Status settle() = 0;
+  /// @return false when other ranks are left than before: `states` is unspecified, and the block goes on with
+  ///         the forward `resume()`, and with the tokens of those that are gone.
+  virtual Result<bool> serve(std::uint64_t stream, std::span<float> states) = 0;
+  /// Finishes the work that the arm's forwards began: part of the block's time. False as above.
+  virtual Result<bool> settle() = 0;
+  /// Forward of the block, from 0.
+  [[nodiscard]] virtual std::uint64_t resume() const = 0;
+  /// The ranks that serve; all of them in the off arm.
+  [[nodiscard]] virtual const View& view() const = 0;
+  [[nodiscard]] virtual const Topology& topology() const = 0;
+  /// What the last change of view cost here, but for the tokens and the ranks; empty when there was none.
+  [[nodiscard]] virtual const std::optional<DeathReport>& death() const = 0;
   /// After a block's time has ended.
   virtual ArmBlock take_block() = 0;
 

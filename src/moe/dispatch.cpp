@@ -97,7 +97,7 @@ void Outbox::pack(const BatchKey& key, std::span<const SlotId> slots, std::span<
 
 Status Outbox::check_answers(const BatchKey& key, Rank self) const {
   for (const Rank rank : ids<Rank>(topology_.num_ranks())) {
-    if (rank == self) continue;
+    if (rank == self || !topology_.is_alive(rank)) continue;
     const MessageHeader header = read_header(answers_[rank.index()]);
     const std::size_t rows = num_rows_[rank.index()];
     if (Status s = check_header(header, MessageKind::answers, key, rank, rows); !s) return s;
@@ -114,7 +114,8 @@ std::span<const float* const> Outbox::answers_of(std::size_t token) const noexce
 }
 
 Inbox::Inbox(const ModelConfig& config, const Topology& topology, Rank self, std::size_t max_tokens)
-    : hidden_(config.width()),
+    : topology_(topology),
+      hidden_(config.width()),
       max_rows_(max_tokens * config.choices()),
       self_(self),
       slots_(topology.slots_of(self)) {
@@ -134,6 +135,10 @@ Status Inbox::open(const BatchKey& key, const Outbox& own) {
   for (std::size_t r = 0; r < rows_.size(); ++r) {
     const Rank sender{static_cast<std::int32_t>(r)};
     const bool is_own = sender == self_;
+    if (!topology_.is_alive(sender)) {
+      rows_[r] = {};
+      continue;
+    }
     const std::span<const std::byte> message = is_own ? own.messages()[r] : buffers_[r];
     if (Status s = read(key, sender, message); !s) return s;
     if (is_own) {

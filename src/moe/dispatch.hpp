@@ -27,6 +27,8 @@ struct RowTarget {
 /// Fixed memory for messages, touched only where it is used.
 using MessageMemory = std::unique_ptr<std::byte[]>;
 
+// Both borrow the topology; who is alive may change between two forwards. Dead ranks send and get nothing.
+
 /// This rank's assignments on their way out, and the answers to them.
 class Outbox {
  public:
@@ -89,6 +91,7 @@ class Inbox {
   Status read(const BatchKey& key, Rank sender, std::span<const std::byte> message);
   void lay_out_answer(const BatchKey& key, Rank sender) noexcept;
 
+  const Topology& topology_;
   std::size_t hidden_;
   std::size_t max_rows_;
   Rank self_;

@@ -52,7 +52,7 @@ RankExecutor::RankExecutor(const ExecutorOptions& options, const ExecutorParts& 
       gate_(options.config, parts.weights, options.max_tokens),
       outbox_(options.config, parts.topology, options.max_tokens),
       inbox_(options.config, parts.topology, parts.channel.rank(), options.max_tokens),
-      all_to_all_(parts.channel, parts.clock, options.deadline, parts.while_waiting),
+      all_to_all_(parts.channel, parts.topology, parts.clock, options.deadline, parts.while_waiting),
       experts_(options.config, parts.memory),
       slots_(options.max_tokens * options.config.choices()),
       rows_(options.config.layers() * parts.memory.slots().size()) {}
@@ -62,7 +62,9 @@ Status RankExecutor::forward(Forward number, std::span<float> states, std::span<
   if (Status s = check_input(states, bias, table); !s) return s;
   const TimeInto timed(times_.forward, parts_.clock);
   Status done = run_layers(number, states, bias, table);
-  if (!done) {
+  if (!done && options_.survives_deaths) {
+    if (Status given_up = all_to_all_.give_up(); !given_up) done = std::move(given_up);
+  } else if (!done) {
     // Peers of this forward wait for messages that will not come; a closed channel is what they can notice.
     parts_.channel.close();
     parts_.channel.join();
@@ -74,6 +76,11 @@ Status RankExecutor::forward(Forward number, std::span<float> states, std::span<
     parts_.recorder->abandon_forward();
   }
   return done;
+}
+
+void RankExecutor::enter_view(std::uint32_t number) noexcept {
+  rows_tag_ = Tag{rows_tag.value() + 2 * number};
+  answers_tag_ = Tag{answers_tag.value() + 2 * number};
 }
 
 Status RankExecutor::check_input(std::span<const float> states, std::span<const float> bias,
@@ -122,7 +129,7 @@ Status RankExecutor::exchange_and_compute(const BatchKey& key, std::span<const S
   outbox_.pack(key, slots, gate_.values(), gate_.scales());
   {
     const TimeInto timed(times_.exchange, parts_.clock);
-    if (Status s = all_to_all_.run(rows_tag, outbox_.messages(), inbox_.buffers()); !s) return s;
+    if (Status s = all_to_all_.run(rows_tag_, outbox_.messages(), inbox_.buffers()); !s) return s;
   }
   if (Status s = inbox_.open(key, outbox_); !s) return s;
   {
@@ -132,7 +139,7 @@ Status RankExecutor::exchange_and_compute(const BatchKey& key, std::span<const S
     if (Status s = experts_.run(key.layer, inbox_.rows(), num_rows); !s) return s;
   }
   const TimeInto timed(times_.exchange, parts_.clock);
-  if (Status s = all_to_all_.run(answers_tag, inbox_.answers(), outbox_.answers()); !s) return s;
+  if (Status s = all_to_all_.run(answers_tag_, inbox_.answers(), outbox_.answers()); !s) return s;
   return outbox_.check_answers(key, parts_.channel.rank());
 }
 

@@ -27,7 +27,7 @@
 
 namespace trimtab::moe {
 
-/// Tags the executor uses on its channel; others are free.
+/// Tags the executor uses on its channel in view 0; each later view takes the next two.
 inline constexpr Tag rows_tag{1};
 inline constexpr Tag answers_tag{2};
 
@@ -36,6 +36,7 @@ struct ExecutorOptions {
   std::size_t max_tokens = 0;                           ///< Per forward and rank; the same on every rank.
   Clock::duration deadline = std::chrono::seconds(30);  ///< For each exchange of messages.
   RecordContext context{};                              ///< What the recorder counts into.
+  bool survives_deaths = false;  ///< After an error messages are given up, and the channel stays open.
 };
 
 /// What an executor works with. All borrowed; all must outlive it.
@@ -80,9 +81,14 @@ class RankExecutor {
   /// both
   ///         sides when a peer is at another epoch, split, forward or layer; `timeout` naming the rank waited
   ///         for; `corrupt`; or an error of the channel or the recorder. After any of the latter the channel
-  ///         is closed, `states` is unspecified and the recorder has dropped the forward.
+  ///         is closed, unless ExecutorOptions::survives_deaths, `states` is unspecified and the recorder has
+  ///         dropped the forward.
   Status forward(Forward number, std::span<float> states, std::span<const float> bias,
                  const RoutingTable& table);
+
+  /// Goes on with the ranks that are alive in the topology now. What is under way from views before is not
+  /// met any more.
+  void enter_view(std::uint32_t number) noexcept;
 
   /// Rows that each local slot processed in the last forward.
   [[nodiscard]] std::span<const std::int64_t> rows(LayerId layer) const noexcept;
@@ -107,6 +113,8 @@ class RankExecutor {
   Outbox outbox_;
   Inbox inbox_;
   AllToAll all_to_all_;
+  Tag rows_tag_ = rows_tag;
+  Tag answers_tag_ = answers_tag;
   ExpertStage experts_;
   std::vector<SlotId> slots_;       ///< [tokens][top_k]
   std::vector<std::int64_t> rows_;  ///< [layers][local slots]

@@ -37,7 +37,7 @@ Rollback unpack(const Record& record) {
 /// The largest of each over the ranks.
 Status reduce_max(std::span<std::int64_t> values, Transport& root, const Clock& clock,
                   const CollectiveOptions& options) {
-  std::vector<std::int64_t> all(values.size() * static_cast<std::size_t>(root.num_ranks()));
+  std::vector<std::int64_t> all(values.size() * num_members(root, options));
   Status gathered =
       all_gather(root, clock, options, std::as_bytes(values), std::as_writable_bytes(std::span(all)));
   if (!gathered) return gathered;
@@ -54,7 +54,7 @@ Status reduce_rollbacks(std::vector<Rollback>& rollbacks, std::size_t count, Tra
   if (count == 0) return {};
   std::vector<Record> mine(count);
   std::ranges::transform(rollbacks, mine.begin(), pack);
-  std::vector<Record> all(count * static_cast<std::size_t>(root.num_ranks()));
+  std::vector<Record> all(count * num_members(root, options));
   Status gathered = all_gather(root, clock, options, std::as_bytes(std::span(mine)),
                                std::as_writable_bytes(std::span(all)));
   if (!gathered) return gathered;

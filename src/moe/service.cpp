@@ -30,32 +30,49 @@ class RankService {
         observer_(root.rank() == Rank{0} ? observer : nullptr),
         root_(root),
         replicated_(options.model),
-        states_per_forward_(static_cast<std::size_t>(options.tokens_per_rank) * options.model.width()),
-        states_(states_per_forward_ * options.block_forwards),
-        quads_(options.num_quads) {}
+        states_(options.block_forwards) {
+    for (Rank rank : ids<Rank>(root.num_ranks())) members_.push_back(rank);
+  }
 
   Result<ServiceReport> run();
 
  private:
+  /// Tokens that this rank serves.
+  struct Share {
+    Rank rank;  ///< That brought them; this one's own come first.
+    std::size_t first = 0;
+    std::size_t count = 0;
+  };
+
   Status serve_block(ArmId id, std::uint64_t block);
-  void load_block(std::uint64_t first_forward);
+  [[nodiscard]] std::vector<Share> shares() const;
+  void load(std::uint64_t first_forward, std::uint64_t from);
+  Status serve_forwards(ArmId id, std::uint64_t first_forward);
+  void change_members(std::uint64_t repeated_forward);
   Status time_block(ArmId id, std::uint64_t first_forward, double& seconds);
   void keep_outputs(ArmId id, std::uint64_t first_forward);
+  void keep_for_reference(std::uint64_t forward, std::span<const float> output);
   Result<BlockReport> reduce_block(ArmId id, const ArmBlock& mine);
   Status sum(std::span<std::int64_t> values);
   Result<std::vector<std::int64_t>> gather(std::span<const std::int64_t> mine);
   [[nodiscard]] bool is_reference_forward(std::uint64_t forward) const;
   [[nodiscard]] bool check_reference();
   Status finish();
+  void finish_rates();
+  Status finish_death();
   Status finish_traffic();
   Status finish_times();
 
   [[nodiscard]] Rank rank() const { return root_.rank(); }
   [[nodiscard]] Arm& arm(ArmId id) { return *arms_[static_cast<std::size_t>(id)]; }
-  [[nodiscard]] std::span<float> states(std::uint64_t i) {
-    return std::span(states_).subspan(i * states_per_forward_, states_per_forward_);
+  [[nodiscard]] std::size_t own_tokens() const { return static_cast<std::size_t>(options_.tokens_per_rank); }
+  [[nodiscard]] bool has_lost_rank() const {
+    return members_.size() < static_cast<std::size_t>(root_.num_ranks());
   }
-  [[nodiscard]] CollectiveOptions collective() const { return {measure_tag, options_.deadline}; }
+  /// What a view left half done never meets what the next one says.
+  [[nodiscard]] CollectiveOptions collective() const {
+    return {Tag{measure_tag.value() + view_}, options_.deadline, members_};
+  }
 
   const ServiceOptions& options_;
   const Clock& clock_;
@@ -64,10 +81,16 @@ class RankService {
   ReplicatedWeights replicated_;
   std::array<std::unique_ptr<Arm>, 2> arms_;
 
-  std::size_t states_per_forward_;
-  std::vector<float> states_;  ///< Of one block: inputs become outputs.
+  std::vector<Rank> members_;  ///< That are left.
+  std::uint32_t view_ = 0;
+  std::vector<std::vector<float>>
+      states_;  ///< By forward of a block, of all `shares`: inputs become outputs.
   std::array<std::map<std::uint64_t, std::uint64_t>, 2> output_hashes_;  ///< By arm and forward.
-  std::map<std::uint64_t, std::vector<float>> reference_outputs_;  ///< The off arm's, of sampled forwards.
+  /// Of sampled forwards, the off arm's as long as it serves, in the order of `reference_shares_`.
+  std::map<std::uint64_t, std::vector<float>> reference_outputs_;
+  std::map<std::uint64_t, std::vector<Share>> reference_shares_;
+  std::optional<std::uint64_t> repeated_;  ///< First forward of the stream that was served again.
+  std::int64_t tokens_taken_over_ = 0;
 
   ServiceReport report_;
   std::vector<Quad> quads_;
@@ -84,6 +107,7 @@ Result<ServiceReport> RankService::run() {
   for (std::uint64_t quad = 0; quad < options_.num_quads; ++quad) {
     for (const auto& [id, half] :
          {std::pair{ArmId::off, 0U}, {ArmId::on, 0U}, {ArmId::on, 1U}, {ArmId::off, 1U}}) {
+      if (id == ArmId::off && has_lost_rank()) continue;
       if (Status served = serve_block(id, 2 * quad + half); !served) return failure(std::move(served));
     }
   }
@@ -93,7 +117,7 @@ Result<ServiceReport> RankService::run() {
 
 Status RankService::serve_block(ArmId id, std::uint64_t block) {
   const std::uint64_t first = block * options_.block_forwards;
-  load_block(first);
+  load(first, 0);
   arm(id).begin_block();
   double seconds = 0.0;
   if (Status timed = time_block(id, first, seconds); !timed) return timed;
@@ -103,49 +127,108 @@ Status RankService::serve_block(ArmId id, std::uint64_t block) {
   if (!reduced) return failure(std::move(reduced));
   reduced->first_forward = first;
   reduced->seconds = seconds;
-  Quad& quad = quads_[block / 2];
-  (id == ArmId::off ? quad.off_s : quad.on_s) += seconds;
+  // What is served without a rank is no measure of balancing.
+  if (has_lost_rank()) {
+    quads_.resize(std::min<std::size_t>(quads_.size(), block / 2));
+  } else {
+    quads_.resize(std::max<std::size_t>(quads_.size(), block / 2 + 1));
+    (id == ArmId::off ? quads_.back().off_s : quads_.back().on_s) += seconds;
+  }
   const double tokens = static_cast<double>(options_.tokens_per_rank) * root_.num_ranks() *
                         static_cast<double>(options_.block_forwards);
   block_tokens_per_s_[static_cast<std::size_t>(id)].push_back(tokens / seconds);
-  report_.imbalance_mean[static_cast<std::size_t>(id)] +=
-      reduced->imbalance / (2.0 * static_cast<double>(options_.num_quads));
   if (observer_ != nullptr) observer_->on_block(*reduced);
   report_.blocks.push_back(*reduced);
   return {};
 }
 
-void RankService::load_block(std::uint64_t first_forward) {
-  for (std::uint64_t i = 0; i < options_.block_forwards; ++i) {
-    fill_tokens(options_.model, Forward{first_forward + i}, rank(), 0, states(i));
+/// This rank's tokens, and its part of those of ranks that are gone.
+std::vector<RankService::Share> RankService::shares() const {
+  std::vector<Share> shares{{rank(), 0, own_tokens()}};
+  const auto index = static_cast<std::size_t>(std::ranges::find(members_, rank()) - members_.begin());
+  for (Rank other : ids<Rank>(root_.num_ranks())) {
+    if (std::ranges::find(members_, other) != members_.end()) continue;
+    const std::size_t first = own_tokens() * index / members_.size();
+    const std::size_t last = own_tokens() * (index + 1) / members_.size();
+    shares.push_back({other, first, last - first});
   }
+  return shares;
+}
+
+void RankService::load(std::uint64_t first_forward, std::uint64_t from) {
+  const std::vector<Share> mine = shares();
+  const std::size_t width = options_.model.width();
+  std::size_t tokens = 0;
+  for (const Share& share : mine) tokens += share.count;
+  for (std::uint64_t i = from; i < options_.block_forwards; ++i) {
+    states_[i].resize(tokens * width);
+    std::span<float> rest = states_[i];
+    for (const Share& share : mine) {
+      fill_tokens(options_.model, Forward{first_forward + i}, share.rank, share.first,
+                  rest.first(share.count * width));
+      rest = rest.subspan(share.count * width);
+    }
+  }
+}
+
+/// When a rank is lost, the block goes on from the first forward that not all others have finished.
+Status RankService::serve_forwards(ArmId id, std::uint64_t first_forward) {
+  for (std::uint64_t i = 0;;) {
+    const bool is_over = i == options_.block_forwards;
+    const Result<bool> served = is_over ? arm(id).settle() : arm(id).serve(first_forward + i, states_[i]);
+    if (!served) return tl::unexpected(served.error());
+    if (*served && is_over) return {};
+    if (*served) {
+      ++i;
+      if (observer_ != nullptr) {
+        observer_->on_forward(id, report_.blocks.size() * options_.block_forwards + i,
+                              2 * options_.forwards());
+      }
+      continue;
+    }
+    i = std::min(arm(id).resume(), options_.block_forwards);
+    change_members(first_forward + i);
+    load(first_forward, i);
+  }
+}
+
+void RankService::change_members(std::uint64_t repeated_forward) {
+  const View& view = arm(ArmId::on).view();
+  members_ = view.members;
+  view_ = view.number;
+  if (!repeated_) repeated_ = repeated_forward;
 }
 
 /// From a barrier before the first forward to a barrier after the arm's last work: the slowest rank counts.
 Status RankService::time_block(ArmId id, std::uint64_t first_forward, double& seconds) {
   if (Status met = barrier(root_, clock_, collective()); !met) return met;
   const Clock::time_point begun = clock_.now();
-  for (std::uint64_t i = 0; i < options_.block_forwards; ++i) {
-    if (Status served = arm(id).serve(first_forward + i, states(i)); !served) return served;
-    if (observer_ != nullptr) {
-      observer_->on_forward(id, report_.blocks.size() * options_.block_forwards + i + 1,
-                            2 * options_.forwards());
-    }
-  }
-  if (Status settled = arm(id).settle(); !settled) return settled;
+  if (Status served = serve_forwards(id, first_forward); !served) return served;
   if (Status met = barrier(root_, clock_, collective()); !met) return met;
   seconds = std::chrono::duration<double>(clock_.now() - begun).count();
   return {};
 }
 
 void RankService::keep_outputs(ArmId id, std::uint64_t first_forward) {
+  const std::size_t own = own_tokens() * options_.model.width();
   for (std::uint64_t i = 0; i < options_.block_forwards; ++i) {
     const std::uint64_t forward = first_forward + i;
-    output_hashes_[static_cast<std::size_t>(id)][forward] = checksum_of(std::as_bytes(states(i)));
-    if (id == ArmId::off && is_reference_forward(forward)) {
-      reference_outputs_[forward].assign(states(i).begin(), states(i).end());
-    }
+    const std::span<const float> output = states_[i];
+    output_hashes_[static_cast<std::size_t>(id)][forward] = checksum_of(std::as_bytes(output.first(own)));
+    const bool has_taken_over = output.size() > own;
+    if (has_taken_over)
+      tokens_taken_over_ += static_cast<std::int64_t>((output.size() - own) / options_.model.width());
+    const bool is_sampled = is_reference_forward(forward) || (has_taken_over && forward == repeated_);
+    if (is_sampled && (id == ArmId::off || has_taken_over)) keep_for_reference(forward, output);
   }
+}
+
+/// Of a block that a rank died in, forwards before its death have outputs of its tokens no more.
+void RankService::keep_for_reference(std::uint64_t forward, std::span<const float> output) {
+  std::vector<Share> mine = shares();
+  if (output.size() == own_tokens() * options_.model.width()) mine.resize(1);
+  reference_outputs_[forward].assign(output.begin(), output.end());
+  reference_shares_[forward] = std::move(mine);
 }
 
 /// Sums and gathers one block over the ranks; adds this rank's part to the totals.
@@ -158,11 +241,11 @@ Result<BlockReport> RankService::reduce_block(ArmId id, const ArmBlock& mine) {
   if (!rows) return failure(std::move(rows));
   block.imbalance = 0.0;
   for (std::size_t i = 0; i < mine.rows.size(); ++i) {
-    std::vector<double> by_rank;
-    for (std::size_t r = i; r < rows->size(); r += mine.rows.size())
-      by_rank.push_back(static_cast<double>((*rows)[r]));
-    block.imbalance +=
-        compute_imbalance(by_rank, options_.topology).max_over_mean() / static_cast<double>(mine.rows.size());
+    std::vector<double> by_rank(static_cast<std::size_t>(root_.num_ranks()));
+    for (std::size_t m = 0; m < members_.size(); ++m)
+      by_rank[members_[m].index()] = static_cast<double>((*rows)[m * mine.rows.size() + i]);
+    block.imbalance += compute_imbalance(by_rank, arm(id).topology()).max_over_mean() /
+                       static_cast<double>(mine.rows.size());
   }
   std::array<std::int64_t, 2> moved{mine.slots_moved, mine.bytes_moved};
   if (Status summed = sum(moved); !summed) return failure(std::move(summed));
@@ -181,7 +264,7 @@ Status RankService::sum(std::span<std::int64_t> values) {
 }
 
 Result<std::vector<std::int64_t>> RankService::gather(std::span<const std::int64_t> mine) {
-  std::vector<std::int64_t> all(mine.size() * static_cast<std::size_t>(root_.num_ranks()));
+  std::vector<std::int64_t> all(mine.size() * num_members(root_, collective()));
   Status gathered =
       all_gather(root_, clock_, collective(), std::as_bytes(mine), std::as_writable_bytes(std::span(all)));
   if (!gathered) return failure(std::move(gathered));
@@ -198,20 +281,27 @@ bool RankService::is_reference_forward(std::uint64_t forward) const {
 
 bool RankService::check_reference() {
   bool identical = true;
+  const std::size_t width = options_.model.width();
   std::vector<float> bias(options_.model.layers() * options_.model.experts());
   for (const auto& [forward, output] : reference_outputs_) {
-    std::vector<float> states(states_per_forward_);
-    fill_tokens(options_.model, Forward{forward}, rank(), 0, states);
     options_.schedule.bias_at(Forward{forward}, bias);
-    run_reference(options_.model, bias, states);
-    identical =
-        identical && std::ranges::equal(std::as_bytes(std::span(states)), std::as_bytes(std::span(output)));
+    std::span<const float> rest = output;
+    for (const Share& share : reference_shares_[forward]) {
+      std::vector<float> states(share.count * width);
+      fill_tokens(options_.model, Forward{forward}, share.rank, share.first, states);
+      run_reference(options_.model, bias, states);
+      const auto served = rest.first(states.size());
+      identical = identical && std::ranges::equal(std::as_bytes(std::span(states)), std::as_bytes(served));
+      rest = rest.subspan(states.size());
+    }
   }
   return identical;
 }
 
 Status RankService::finish() {
-  const bool identical = check_reference() && output_hashes_[0] == output_hashes_[1];
+  bool identical = check_reference();
+  for (const auto& [forward, hash] : output_hashes_[0])
+    identical = identical && output_hashes_[1].at(forward) == hash;
   std::array<std::int64_t, 8> sums{identical ? 0 : 1,
                                    static_cast<std::int64_t>(reference_outputs_.size()),
                                    total_.slots_moved,
@@ -228,30 +318,56 @@ Status RankService::finish() {
   report_.bytes_copied = sums[4];
   report_.rows_on_moved_slots = sums[5];
   report_.unchanged_slots_written = sums[6];
-  report_.windows_refused = sums[7] / root_.num_ranks();  // A refused window is refused on every rank.
+  report_.windows_refused =
+      sums[7] / static_cast<std::int64_t>(members_.size());  // A refused window is refused on every rank.
   report_.epochs = total_.epochs;
   report_.rolled_back = total_.rolled_back;
   report_.splits = total_.splits;
   report_.migrations = total_.programs - total_.rolled_back;
   report_.last_problem = arm(ArmId::on).last_problem();
   report_.speedup = compute_speedup(quads_);
+  finish_rates();
+  report_.migration = arm(ArmId::on).migration();
+  if (Status reduced = reduce(report_.migration, root_, clock_, collective()); !reduced) return reduced;
+  if (Status finished = finish_death(); !finished) return finished;
+  if (Status summed = finish_traffic(); !summed) return summed;
+  return finish_times();
+}
+
+void RankService::finish_rates() {
   for (std::size_t a = 0; a < 2; ++a) {
     const std::vector<double>& rates = block_tokens_per_s_[a];
     double seconds = 0.0;
-    for (const BlockReport& block : report_.blocks)
-      seconds += static_cast<std::size_t>(block.arm) == a ? block.seconds : 0.0;
+    double imbalance = 0.0;
+    for (const BlockReport& block : report_.blocks) {
+      if (static_cast<std::size_t>(block.arm) != a) continue;
+      seconds += block.seconds;
+      imbalance += block.imbalance;
+    }
     const auto n = static_cast<double>(rates.size());
     const double mean = std::accumulate(rates.begin(), rates.end(), 0.0) / n;
     double squares = 0.0;
     for (double rate : rates) squares += (rate - mean) * (rate - mean);
+    report_.imbalance_mean[a] = imbalance / n;
     report_.tokens_per_s[a] = static_cast<double>(options_.tokens_per_rank) * root_.num_ranks() *
-                              static_cast<double>(options_.forwards()) / seconds;
-    report_.tokens_per_s_deviation[a] = std::sqrt(squares / (n - 1.0));
+                              static_cast<double>(options_.block_forwards) * n / seconds;
+    report_.tokens_per_s_deviation[a] = n > 1.0 ? std::sqrt(squares / (n - 1.0)) : 0.0;
   }
-  report_.migration = arm(ArmId::on).migration();
-  if (Status reduced = reduce(report_.migration, root_, clock_, collective()); !reduced) return reduced;
-  if (Status summed = finish_traffic(); !summed) return summed;
-  return finish_times();
+}
+
+Status RankService::finish_death() {
+  report_.death = arm(ArmId::on).death();
+  if (!report_.death) return {};
+  std::array<std::int64_t, 2> sums{report_.death->bytes_recovered, tokens_taken_over_};
+  if (Status summed = sum(sums); !summed) return summed;
+  const auto us = static_cast<std::int64_t>(report_.death->recovery_ms * 1000.0);
+  const Result<std::vector<std::int64_t>> all = gather({&us, 1});
+  if (!all) return tl::unexpected(all.error());
+  report_.death->bytes_recovered = sums[0];
+  report_.death->tokens_taken_over = sums[1];
+  report_.death->recovery_ms = static_cast<double>(*std::ranges::max_element(*all)) / 1000.0;
+  report_.death->forward = *repeated_;
+  return {};
 }
 
 Status RankService::finish_traffic() {

@@ -14,10 +14,12 @@
 #include <trimtab/core/result.hpp>
 #include <trimtab/core/topology.hpp>
 #include <trimtab/plan/planner.hpp>
+#include <trimtab/transport/liveness.hpp>
 #include <trimtab/transport/transport.hpp>
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,6 +28,15 @@ namespace trimtab::moe {
 
 /// The same service without and with balancing.
 enum class ArmId : std::uint8_t { off, on };
+
+/// A rank that dies on purpose, in a forward of the on arm.
+struct Kill {
+  Rank rank;
+  std::uint64_t forward = 0;  ///< Of the stream.
+  std::function<void()> die;  ///< Does not return.
+  std::string checkpoint;     ///< Folder for the weights; experts that die with the rank come from there.
+  HeartbeatOptions heartbeat{};
+};
 
 /// What is served, and how it is measured. Equal on every rank.
 struct ServiceOptions {
@@ -44,6 +55,7 @@ struct ServiceOptions {
   Clock::duration migration_deadline = std::chrono::seconds(60);  ///< For every wait of the engine.
   WeightLayout layout = WeightLayout::dense;                      ///< Of both arms.
   std::vector<TransferFault> faults{};                            ///< Of the on arm's migrations.
+  std::optional<Kill> kill{};                                     ///< Needs a fault-tolerant transport.
   std::optional<Mutant> mutant{};  ///< Breaks the on arm: wrong_scale or one of the engine's.
   std::uint64_t reference_batches =
       4;  ///< Forwards per rank whose whole output is computed again by the reference.
@@ -63,6 +75,16 @@ struct BlockReport {
   std::int64_t slots_moved = 0;  ///< In this block, like the next.
   std::int64_t bytes_moved = 0;
   double stall_ms = 0.0;  ///< Largest over ranks.
+};
+
+/// What a death cost. The same on every rank that is left.
+struct DeathReport {
+  std::vector<Rank> members;           ///< That are left.
+  std::uint64_t forward = 0;           ///< Of the stream: the first that was served again.
+  double recovery_ms = 0.0;            ///< From noticing it to the end of the next forward; slowest rank.
+  std::int64_t experts_lost = 0;       ///< Over all layers: no slot was left of them.
+  std::int64_t bytes_recovered = 0;    ///< Read back from the checkpoint.
+  std::int64_t tokens_taken_over = 0;  ///< Of the dead rank, served by the others.
 };
 
 /// The whole run. The same on every rank.
@@ -91,6 +113,7 @@ struct ServiceReport {
   std::string
       last_problem;  ///< Why a step was rolled back or a window refused, as this rank knows it; or empty.
   MigrationReport migration;
+  std::optional<DeathReport> death;
   ServiceTraffic traffic;
   std::vector<BlockReport> blocks;  ///< In the order in which they ran.
 };
@@ -105,7 +128,8 @@ class ServiceObserver {
 
 /// Runs one rank of the service: both arms over the same stream, in blocks. Collective over `root`, on which
 /// it opens its channels. `observer` may be null. @return an error when a peer is missing, an arm's traffic
-/// mixes epochs, or a migration ends in doubt.
+/// mixes epochs, or a migration ends in doubt. With ServiceOptions::kill the on arm goes on alone after that
+/// rank's death; a death elsewhere is an error.
 [[nodiscard]] Result<ServiceReport> serve_rank(const ServiceOptions& options, Transport& root,
                                                const Clock& clock, ServiceObserver* observer);
 

@@ -11,7 +11,6 @@
 namespace trimtab {
 namespace {
 
-constexpr Rank root{0};
 constexpr std::chrono::milliseconds longest_poll{1};  // the deadline's clock may be another than the poll's
 
 using Memory = std::vector<std::byte>;
@@ -24,16 +23,19 @@ struct Call {
   Clock::duration patience;
   Clock::time_point deadline;
   std::string_view name;
+  std::vector<Rank> members;
 
   Call(Transport& on, const Clock& by, const CollectiveOptions& options, std::string_view named)
       : channel(on), clock(by), tag(options.tag), name(named) {
     constexpr Clock::duration longest = std::chrono::hours(24 * 365);  // keeps the sum representable
     patience = std::min(options.deadline, longest);
     deadline = clock.now() + patience;
+    members.assign(options.members.begin(), options.members.end());
+    for (Rank rank : ids<Rank>(options.members.empty() ? channel.num_ranks() : 0)) members.push_back(rank);
   }
 
-  [[nodiscard]] bool is_root() const { return channel.rank() == root; }
-  [[nodiscard]] std::size_t num_ranks() const { return static_cast<std::size_t>(channel.num_ranks()); }
+  [[nodiscard]] Rank root() const { return members.front(); }
+  [[nodiscard]] bool is_root() const { return channel.rank() == root(); }
 };
 
 // A frame is one rank's payload behind its length, so that ranks that disagree about lengths are found out.
@@ -133,8 +135,8 @@ Result<Memory> receive_from(const Call& call, Rank peer, Memory frame) {
 
 Status send_to_all(const Call& call, Memory frame) {
   std::vector<Leg> legs;
-  for (Rank peer : ids<Rank>(call.channel.num_ranks())) {
-    if (peer != root) legs.push_back(send_leg(peer, call.tag, frame));
+  for (Rank peer : call.members) {
+    if (peer != call.root()) legs.push_back(send_leg(peer, call.tag, frame));
   }
   if (Result<Memory> sent = transfer(call, std::move(frame), legs); !sent) return failure(std::move(sent));
   return {};
@@ -142,10 +144,11 @@ Status send_to_all(const Call& call, Memory frame) {
 
 /// What every rank but the root does: hand in `mine`, and get the result.
 Status hand_in(const Call& call, std::span<const std::byte> mine, std::span<std::byte> result) {
-  if (Result<Memory> sent = send_to(call, root, make_frame(mine)); !sent) return failure(std::move(sent));
-  Result<Memory> frame = receive_from(call, root, Memory(frame_bytes(result.size())));
+  if (Result<Memory> sent = send_to(call, call.root(), make_frame(mine)); !sent)
+    return failure(std::move(sent));
+  Result<Memory> frame = receive_from(call, call.root(), Memory(frame_bytes(result.size())));
   if (!frame) return failure(std::move(frame));
-  Result<std::span<const std::byte>> payload = read_frame(call, root, *frame);
+  Result<std::span<const std::byte>> payload = read_frame(call, call.root(), *frame);
   if (!payload) return failure(std::move(payload));
   std::ranges::copy(*payload, result.begin());
   return {};
@@ -164,8 +167,8 @@ Status sum_at_root(const Call& call, std::span<std::int64_t> values) {
   std::vector<std::int64_t> sums(values.begin(), values.end());
   const std::span<const std::byte> sum_bytes = std::as_bytes(std::span(sums));
   Memory scratch(frame_bytes(sum_bytes.size()));
-  for (Rank peer : ids<Rank>(call.channel.num_ranks())) {
-    if (peer == root) continue;
+  for (Rank peer : call.members) {
+    if (peer == call.root()) continue;
     Result<Memory> frame = receive_from(call, peer, std::move(scratch));
     if (!frame) return failure(std::move(frame));
     Result<std::span<const std::byte>> addends = read_frame(call, peer, *frame);
@@ -180,20 +183,21 @@ Status sum_at_root(const Call& call, std::span<std::int64_t> values) {
 
 Status gather_at_root(const Call& call, std::span<const std::byte> mine, std::span<std::byte> all) {
   const std::size_t size = frame_bytes(mine.size());
-  Memory frames(call.num_ranks() * size);
-  const auto frame_of = [size](Memory& memory, Rank rank) {
-    return std::span(memory).subspan(rank.index() * size, size);
+  Memory frames(call.members.size() * size);
+  const auto frame_of = [&](Memory& memory, Rank rank) {
+    const auto at = std::ranges::lower_bound(call.members, rank) - call.members.begin();
+    return std::span(memory).subspan(static_cast<std::size_t>(at) * size, size);
   };
-  write_frame(frame_of(frames, root), mine);
+  write_frame(frame_of(frames, call.root()), mine);
   std::vector<Leg> legs;
-  for (Rank peer : ids<Rank>(call.channel.num_ranks())) {
-    if (peer != root) legs.push_back(receive_leg(peer, call.tag, frame_of(frames, peer)));
+  for (Rank peer : call.members) {
+    if (peer != call.root()) legs.push_back(receive_leg(peer, call.tag, frame_of(frames, peer)));
   }
   Result<Memory> received = transfer(call, std::move(frames), legs);
   if (!received) return failure(std::move(received));
 
   Memory gathered;
-  for (Rank rank : ids<Rank>(call.channel.num_ranks())) {
+  for (Rank rank : call.members) {
     Result<std::span<const std::byte>> payload = read_frame(call, rank, frame_of(*received, rank));
     if (!payload) return failure(std::move(payload));
     gathered.insert(gathered.end(), payload->begin(), payload->end());
@@ -209,6 +213,10 @@ Status gather(const Call& call, std::span<const std::byte> mine, std::span<std::
 
 }  // namespace
 
+std::size_t num_members(const Transport& channel, const CollectiveOptions& options) noexcept {
+  return options.members.empty() ? static_cast<std::size_t>(channel.num_ranks()) : options.members.size();
+}
+
 Status all_reduce_sum(Transport& channel, const Clock& clock, const CollectiveOptions& options,
                       std::span<std::int64_t> values) {
   const Call call(channel, clock, options, "all_reduce_sum");
@@ -219,10 +227,10 @@ Status all_reduce_sum(Transport& channel, const Clock& clock, const CollectiveOp
 Status all_gather(Transport& channel, const Clock& clock, const CollectiveOptions& options,
                   std::span<const std::byte> mine, std::span<std::byte> all) {
   const Call call(channel, clock, options, "all_gather");
-  if (all.size() != call.num_ranks() * mine.size()) {
+  if (all.size() != call.members.size() * mine.size()) {
     return failure(Errc::invalid_argument,
                    fmt::format("all_gather: room for {} bytes, not {} ranks x {} bytes", all.size(),
-                               call.num_ranks(), mine.size()));
+                               call.members.size(), mine.size()));
   }
   return gather(call, mine, all);
 }

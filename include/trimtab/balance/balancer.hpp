@@ -25,7 +25,8 @@ struct BalancerOptions {
   PlanOptions plan;
   std::optional<Clock::duration> stall_budget;  ///< Of a step; see MigrationGoal.
   RecordContext context;                        ///< Whose counts are planned from.
-  CollectiveOptions collective;                 ///< For the reduction of counts.
+  CollectiveOptions collective;  ///< For the reduction of counts: the tag of view 0, of which each later view
+                                 ///< takes the next one, and the deadline. Its members are the view's.
 };
 
 /// Where the time of balancing went on this rank, and what came of it.
@@ -45,14 +46,14 @@ struct BalancerCounters {
 /// publish the best shares for them. Every `rebalance_every` forwards: plan from all counts since the last
 /// plan, and begin the program that leads there; its tables carry the best shares for those counts.
 ///
-/// One per rank, on the forward thread. All ranks call it with the same forwards in the same order: it
-/// reduces over `channel`. Every rank solves and plans by itself from the same integers and so gets the same
-/// shares and the same goal: new shares take effect with the next forward everywhere, and the engine
-/// compares hashes before a byte moves. Borrows everything it is given.
+/// One per rank, on the forward thread. All ranks of the engine's view call it with the same forwards in the
+/// same order: it reduces over `channel`. Every rank solves and plans by itself from the same integers and so
+/// gets the same shares and the same goal: new shares take effect with the next forward everywhere, and the
+/// engine compares hashes before a byte moves. Borrows everything it is given.
 class Balancer {
  public:
   Balancer(const BalancerOptions& options, Transport& channel, Recorder& recorder, Engine& engine,
-           TablePublisher& publisher, const Topology& topology, Executor& executor, const Clock& clock);
+           TablePublisher& publisher, Executor& executor, const Clock& clock);
 
   /// Call after the rank's part of a forward is complete and recorded. A layer without load in the window
   /// keeps its placement.
@@ -60,6 +61,13 @@ class Balancer {
   /// window or an infeasible plan is no error:
   ///         it is counted, and kept as `last_problem`.
   Status on_forward_completed();
+
+  /// Call when the engine says `renew`, before the next forward: what was counted in the old view is dropped
+  /// (R5). When experts are lost it plans anew for the ranks that are left, all experts loaded alike, and
+  /// begins the program that brings them back; call it again if that was rolled back.
+  /// @return the planner's error when the ranks that are left have too few slots; errors of
+  ///         Engine::begin_toward.
+  Status enter_view();
 
   [[nodiscard]] const BalancerCounters& counters() const noexcept { return counters_; }
   [[nodiscard]] const std::optional<Error>& last_problem() const noexcept { return last_problem_; }
@@ -77,6 +85,7 @@ class Balancer {
   Status change_shares(std::span<const std::int64_t> counts);
   Status rebalance(const Window& window);
   Status plan_and_begin(const LoadMatrix& loads, std::vector<std::int64_t> counts);
+  Status begin_recovery();
   void note(Status status);
 
   BalancerOptions options_;
@@ -84,7 +93,6 @@ class Balancer {
   Recorder& recorder_;
   Engine& engine_;
   TablePublisher& publisher_;
-  const Topology& topology_;
   Executor& executor_;
   const Clock& clock_;
   std::uint64_t forwards_since_split_ = 0;

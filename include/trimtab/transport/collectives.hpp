@@ -15,18 +15,24 @@ namespace trimtab {
 struct CollectiveOptions {
   Tag tag;
   Clock::duration deadline = std::chrono::seconds(30);
+  /// The ranks that take part, ascending, the caller among them; borrowed for the call. Empty: all of the
+  /// channel.
+  std::span<const Rank> members{};
 };
 
 // Each returns `timeout` naming the first rank waited for when the deadline passes: then the channel is not
 // usable for further collectives under this tag. Results are the same bits on every rank. O(ranks) messages,
-// through rank 0.
+// through the lowest rank.
 
 /// Adds `values` of all ranks, element by element, in place. All ranks pass the same length. Wraps like
 /// unsigned on overflow.
 [[nodiscard]] Status all_reduce_sum(Transport& channel, const Clock& clock, const CollectiveOptions& options,
                                     std::span<std::int64_t> values);
 
-/// Gathers `mine` of every rank in rank order into `all`, where `all.size() == num_ranks * mine.size()`.
+/// How many ranks take part.
+[[nodiscard]] std::size_t num_members(const Transport& channel, const CollectiveOptions& options) noexcept;
+
+/// Gathers `mine` of every member in rank order into `all`, where `all.size() == num_members * mine.size()`.
 [[nodiscard]] Status all_gather(Transport& channel, const Clock& clock, const CollectiveOptions& options,
                                 std::span<const std::byte> mine, std::span<std::byte> all);
 

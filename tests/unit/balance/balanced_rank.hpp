@@ -40,8 +40,8 @@ struct BalancedRank {
     options.rebalance_every = 2;
     options.split_every = split_every;
     options.collective.tag = Tag{1};
-    balancer = std::make_unique<Balancer>(options, *counts_channel, recorder, *engine, publisher, topology,
-                                          executor, clock);
+    balancer =
+        std::make_unique<Balancer>(options, *counts_channel, recorder, *engine, publisher, executor, clock);
   }
 
   /// Counts `tokens` tokens for one slot of one layer.
