@@ -155,7 +155,7 @@ void add_case_options(CLI::App& verb, VerifyOptions& options) {
       ->check(CLI::IsMember({"dense", "strided", "nz"}))
       ->option_text("NAME");
   verb.add_option("--faults", options.faults,
-                  "all, none, or some of drop,corrupt,duplicate,delay,reorder,fail,pause,jump")
+                  "all, none, or some of drop,corrupt,duplicate,delay,reorder,fail,pause,jump,kill,stop,cut")
       ->type_name("LIST")
       ->capture_default_str();
   verb.add_option("--deadline-ms", options.deadline_ms,

@@ -83,6 +83,10 @@ ordered_json verify_document(const VerifyResult& result) {
   document["rolled_back"] = counts.rolled_back;
   document["in_doubt"] = counts.in_doubt;
   document["in_doubt_resolved"] = counts.in_doubt_resolved;
+  document["kills"] = counts.kills;
+  document["stops"] = counts.stops;
+  document["cuts"] = counts.cuts;
+  document["views"] = counts.views;
   document["violations"] = result.campaign.violations.size();
   document["mutants"] = result.mutants.size();
   document["mutants_caught"] = result.mutants_caught();

@@ -14,6 +14,10 @@ TrialCounts& TrialCounts::operator+=(const TrialCounts& other) noexcept {
   corrupted_detected += other.corrupted_detected;
   bytes_moved += other.bytes_moved;
   bytes_lower_bound += other.bytes_lower_bound;
+  kills += other.kills;
+  stops += other.stops;
+  cuts += other.cuts;
+  views += other.views;
   // Products, since ratios would round.
   const bool is_nearer =
       staging_budget_bytes == 0 || std::uint64_t{other.staging_peak_bytes} * staging_budget_bytes >
