@@ -53,6 +53,7 @@ class ViewTrial {
   }
   [[nodiscard]] bool is_over() const;
   [[nodiscard]] bool are_done() const;
+  [[nodiscard]] std::uint64_t most_ticks() const;
   [[nodiscard]] std::string find_disagreement() const;
   [[nodiscard]] std::string find_difference(const Engine& a, const Engine& b) const;
   void check_fate();
@@ -120,7 +121,10 @@ std::unique_ptr<Transport> ViewTrial::with_cut(std::unique_ptr<Transport> channe
 
 TrialReport ViewTrial::run() {
   counts_.staging_budget_bytes = drawn_.engine.staging_budget_bytes;
-  while (!violation_ && !is_over()) tick();
+  while (!violation_ && !is_over()) {
+    tick();
+    if (tick_ > most_ticks()) violate(Check::deadline, "the ranks do not come to an end");
+  }
   if (!violation_) {
     if (const std::string wrong = find_disagreement(); !wrong.empty()) violate(Check::one_view, wrong);
   }
@@ -206,6 +210,12 @@ void ViewTrial::strike(std::size_t fault) {
       board_.cut();
       break;
   }
+}
+
+/// A few hundred deadlines: each view has two programs or four, of a few steps.
+std::uint64_t ViewTrial::most_ticks() const {
+  constexpr int most_deadlines = 150;
+  return static_cast<std::uint64_t>(most_deadlines * drawn_.engine.deadline / drawn_.pace.tick);
 }
 
 /// Soon, when all agree; else after every silence and deadline that there is.
