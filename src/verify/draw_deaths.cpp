@@ -119,7 +119,7 @@ void draw_deaths(Case& drawn, const CaseOptions& options) {
   drawn.heartbeat = draw_heartbeat(drawn.pace, random);
   drawn.has_source = random.one_in(2) || !can_double(drawn.topology);
   if (!drawn.has_source) double_placements(drawn, random);
-  std::erase_if(drawn.faults, [](const CaseFault& fault) { return !is_message_fault(fault.kind); });
+  drawn.faults.clear();
   add_deaths(drawn, kinds, random);
 }
 
@@ -151,6 +151,11 @@ bool is_cut(const Case& drawn, bool has_struck, Rank a, Rank b) {
   if (!has_struck) return false;
   const auto cut = std::ranges::find(drawn.faults, FaultKind::cut, &CaseFault::kind);
   return cut != drawn.faults.end() && severs(*cut, a, b);
+}
+
+bool stops_forwards(const Case& drawn, bool has_struck, Rank a, Rank b) {
+  const auto cut = std::ranges::find(drawn.faults, FaultKind::cut, &CaseFault::kind);
+  return is_cut(drawn, has_struck, a, b) && !cut->peer;
 }
 
 }  // namespace trimtab::verify

@@ -49,8 +49,8 @@ bool ServingRank::is_finished(Forward forward) const {
   const View& view = engine().view();
   const Rank here = setup_.checked.rank;
   return std::ranges::all_of(view.members, [&](Rank member) {
-    const bool is_heard = !is_cut(setup_.checked.drawn, setup_.board.is_cut(), here, member);
-    return is_heard && setup_.board.has_begun(member, view.number, forward);
+    return !stops_forwards(setup_.checked.drawn, setup_.board.is_cut(), here, member) &&
+           setup_.board.has_begun(member, view.number, forward);
   });
 }
 

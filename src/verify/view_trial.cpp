@@ -223,7 +223,11 @@ bool ViewTrial::is_over() const {
   constexpr std::uint64_t last_tick = 60;
   if (tick_ < last_tick || !are_done() || clock_.now() < quiet_since_) return false;
   const Clock::duration silence = drawn_.heartbeat.period * drawn_.heartbeat.misses;
-  return find_disagreement().empty() || clock_.now() >= quiet_since_ + silence + 12 * drawn_.engine.deadline;
+  const Fate fate = expected_fate(drawn_, has_struck_);
+  const bool have_stopped =
+      std::ranges::none_of(fate.stop, [this](Rank rank) { return serves(rank.index()); });
+  return (have_stopped && find_disagreement().empty()) ||
+         clock_.now() >= quiet_since_ + silence + 12 * drawn_.engine.deadline;
 }
 
 bool ViewTrial::are_done() const {
