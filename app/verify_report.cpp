@@ -24,6 +24,7 @@ std::string replay(const Violation& violation, const VerifyResult& result) {
   std::string command =
       fmt::format("trimtab verify {}", replay_arguments(violation.seed, result.options.cases));
   if (result.transport == "inproc") return command;
+  if (result.transport == "ucx") return command + " --transport ucx";
   return fmt::format("mpirun -n {} {} --transport {}", *result.options.cases.ranks, command,
                      result.transport);
 }

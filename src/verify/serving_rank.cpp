@@ -144,6 +144,19 @@ void ServingRank::check_patience() {
                       setup_.patience / setup_.checked.drawn.engine.deadline));
 }
 
+TrialCounts ServingRank::counts() const {
+  TrialCounts counts;
+  counts.committed = num_committed_;
+  counts.rolled_back = num_rolled_back_;
+  counts.in_doubt = program_ ? 1 : 0;
+  counts.programs = counts.committed + counts.rolled_back + counts.in_doubt;
+  counts.in_doubt_resolved = checked_->num_resolved();
+  counts.views = engine().view().number;
+  counts.staging_peak_bytes = checked_->staging_peak_bytes();
+  counts.staging_budget_bytes = setup_.checked.drawn.engine.staging_budget_bytes;
+  return counts;
+}
+
 void ServingRank::finish() {
   if (!is_out()) {
     for (; !in_flight_.empty(); in_flight_.pop_front()) checked_->end_batch();

@@ -4,6 +4,7 @@
 #include "verify/checked_rank.hpp"
 #include "verify/forward_board.hpp"
 #include "verify/random.hpp"
+#include "verify/trial_report.hpp"
 
 #include <cstdint>
 #include <deque>
@@ -42,9 +43,10 @@ class ServingRank {
   [[nodiscard]] const Engine& engine() const noexcept { return checked_->engine(); }
   [[nodiscard]] const CheckedRank& checked() const noexcept { return *checked_; }
   [[nodiscard]] CheckedRank& checked() noexcept { return *checked_; }
-  [[nodiscard]] std::uint64_t num_committed() const noexcept { return num_committed_; }
-  [[nodiscard]] std::uint64_t num_rolled_back() const noexcept { return num_rolled_back_; }
-  [[nodiscard]] bool has_program() const noexcept { return program_.has_value(); }
+  /// The forward that it begins next.
+  [[nodiscard]] Forward next() const noexcept { return next_; }
+  /// What happened as this rank saw it; without bytes and faults.
+  [[nodiscard]] TrialCounts counts() const;
   [[nodiscard]] const std::optional<Violation>& violation() const noexcept {
     return violation_ ? violation_ : checked_->violation();
   }

@@ -3,6 +3,13 @@
 
 namespace trimtab::verify {
 
+void TrialCounts::add_death(FaultKind kind) noexcept {
+  ++faults_injected;
+  if (kind == FaultKind::kill) ++kills;
+  if (kind == FaultKind::stop) ++stops;
+  if (kind == FaultKind::cut) ++cuts;
+}
+
 TrialCounts& TrialCounts::operator+=(const TrialCounts& other) noexcept {
   programs += other.programs;
   faults_injected += other.faults_injected;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "verify/verify_options.hpp"
 #include "verify/violation.hpp"
 
 #include <cstddef>
@@ -29,6 +30,8 @@ struct TrialCounts {
   std::uint64_t cuts = 0;   ///< Of links.
   std::uint64_t views = 0;  ///< Those that followed another one.
 
+  /// One more that struck.
+  void add_death(FaultKind kind) noexcept;
   TrialCounts& operator+=(const TrialCounts& other) noexcept;
   friend bool operator==(const TrialCounts&, const TrialCounts&) = default;
 };

@@ -120,7 +120,6 @@ std::unique_ptr<Transport> ViewTrial::with_cut(std::unique_ptr<Transport> channe
 }
 
 TrialReport ViewTrial::run() {
-  counts_.staging_budget_bytes = drawn_.engine.staging_budget_bytes;
   while (!violation_ && !is_over()) {
     tick();
     if (tick_ > most_ticks()) violate(Check::deadline, "the ranks do not come to an end");
@@ -281,35 +280,21 @@ void ViewTrial::finish() {
   for (RankState& rank : ranks_) {
     if (!rank.serving) continue;
     rank.serving->finish();
-    counts_.staging_peak_bytes =
-        std::max(counts_.staging_peak_bytes, rank.serving->checked().staging_peak_bytes());
     if (!violation_) violation_ = rank.serving->violation();
   }
 }
 
+/// One that serves to the end speaks for all.
 void ViewTrial::count() {
   const ServingRank* speaker = nullptr;
-  for (std::size_t i = 0; i < drawn_.faults.size(); ++i) {
-    const CaseFault& fault = drawn_.faults[i];
-    const auto& serving = ranks_[fault.rank.index()].serving;
-    const bool has_struck = has_struck_[i] || (serving && serving->checked().has_struck(i));
-    if (!has_struck) continue;
-    ++counts_.faults_injected;
-    if (fault.kind == FaultKind::kill) ++counts_.kills;
-    if (fault.kind == FaultKind::stop) ++counts_.stops;
-    if (fault.kind == FaultKind::cut) ++counts_.cuts;
-  }
   for (const RankState& rank : ranks_) {
     if (!rank.serving || (speaker != nullptr && (rank.serving->is_out() || !speaker->is_out()))) continue;
     speaker = rank.serving.get();
   }
-  if (speaker == nullptr) return;
-  counts_.committed = speaker->num_committed();
-  counts_.rolled_back = speaker->num_rolled_back();
-  counts_.in_doubt = speaker->has_program() ? 1 : 0;
-  counts_.programs = counts_.committed + counts_.rolled_back + counts_.in_doubt;
-  counts_.in_doubt_resolved = speaker->checked().num_resolved();
-  counts_.views = speaker->engine().view().number;
+  if (speaker != nullptr) counts_ = speaker->counts();
+  for (std::size_t i = 0; i < drawn_.faults.size(); ++i) {
+    if (has_struck_[i]) counts_.add_death(drawn_.faults[i].kind);
+  }
 }
 
 }  // namespace
