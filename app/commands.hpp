@@ -21,6 +21,7 @@ CLI::App* add_diff_command(CLI::App& app, Outcome& outcome);
 CLI::App* add_inspect_command(CLI::App& app, Outcome& outcome);
 CLI::App* add_generate_command(CLI::App& app, Outcome& outcome);
 CLI::App* add_verify_command(CLI::App& app, Outcome& outcome);
+CLI::App* add_doctor_command(CLI::App& app, Outcome& outcome);
 
 /// Whole numbers from `low` to `high`; its range is told by the error, not by the help, where it is noise.
 [[nodiscard]] inline CLI::Validator in_range(int low, int high) {

@@ -44,6 +44,7 @@ int run(int argc, char** argv) {
   add_inspect_command(app, outcome);
   add_generate_command(app, outcome);
   add_verify_command(app, outcome);
+  add_doctor_command(app, outcome);
   try {
     app.parse(argc, argv);
     if (app.get_subcommands().empty()) usage_error("a verb is required");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/commands.hpp"
 #include "app/console.hpp"
+#include "app/forked_ranks.hpp"
 #include "app/job_end.hpp"
 #include "app/outputs.hpp"
 #include "app/rank_launch.hpp"
@@ -13,8 +14,10 @@
 #include "moe/gemm.hpp"
 
 #include <trimtab/core/clock.hpp>
+#include <trimtab/transport/bootstrap.hpp>
 #include <trimtab/transport/collectives.hpp>
 #include <trimtab/transport/mpi.hpp>
+#include <trimtab/transport/ucx.hpp>
 
 #include <fmt/format.h>
 
@@ -58,26 +61,28 @@ Outcome run_inproc(const RunOptions& options) {
   return report_run(options, *service, *report);
 }
 
-/// One rank as a process of an MPI job. What is wrong with the input is said by rank 0 alone.
-class MpiRun {
+/// One rank as a process of a job. What is wrong with the input all ranks find alike.
+class RankRun {
  public:
-  MpiRun(const RunOptions& options, MpiSession& session, Transport& root)
-      : options_(options), session_(session), root_(root) {}
+  RankRun(const RunOptions& options, Transport& root) : options_(options), root_(root) {}
 
   Outcome run() {
     Result<moe::ServiceOptions> service = prepare_here();
     const Status mine = service ? Status{} : Status(tl::unexpected(service.error()));
     Result<Status> agreed = agree(root_, clock_, {prepare_tag, deadline()}, mine);
-    if (!agreed) abort(agreed.error());
+    if (!agreed) return fail_alone(std::move(agreed).error());
     if (!*agreed) return failure(std::move(*agreed));
     moe::use_one_gemm_thread();
     RunView view;
     const bool shows = is_first() && is_talk_on_terminal();
     Result<moe::ServiceReport> report = moe::serve_rank(*service, root_, clock_, shows ? &view : nullptr);
     if (shows) view.finish();
-    if (!report) abort(report.error());
+    if (!report) return fail_alone(std::move(report).error());
     return is_first() ? report_run(options_, *service, *report) : status_of(*report);
   }
+
+  /// Whether `run` returned an error that the other ranks cannot know of: they may wait for this one.
+  [[nodiscard]] bool has_failed_alone() const noexcept { return has_failed_alone_; }
 
  private:
   static constexpr Tag prepare_tag{1};
@@ -96,8 +101,8 @@ class MpiRun {
 
   Result<moe::ServiceOptions> prepare() {
     if (options_.ranks && *options_.ranks != root_.num_ranks()) {
-      return failure(Errc::unavailable,
-                     fmt::format("--ranks {}, but the MPI job has {}", *options_.ranks, root_.num_ranks()));
+      return failure(Errc::unavailable, fmt::format("--ranks {}, but the {} job has {}", *options_.ranks,
+                                                    root_.capabilities().name, root_.num_ranks()));
     }
     Result<RunLoads> loads = make_run_loads(options_);
     if (!loads) return failure(std::move(loads));
@@ -109,10 +114,10 @@ class MpiRun {
     return service;
   }
 
-  /// The others may wait for this rank in a message that will not come.
-  [[noreturn]] void abort(const Error& error) {
-    print_error("trimtab run", fmt::format("rank {}: {}", root_.rank().value(), error.message));
-    session_.abort(static_cast<int>(exit_status_of(error.code)));
+  Outcome fail_alone(Error error) {
+    has_failed_alone_ = true;
+    error.message = fmt::format("rank {}: {}", root_.rank().value(), error.message);
+    return tl::unexpected(std::move(error));
   }
 
   static ExitStatus status_of(const moe::ServiceReport& report) {
@@ -121,9 +126,9 @@ class MpiRun {
   }
 
   const RunOptions& options_;
-  MpiSession& session_;
   Transport& root_;
   SteadyClock clock_;
+  bool has_failed_alone_ = false;
 };
 
 Outcome run_mpi(const RunOptions& options) {
@@ -132,8 +137,43 @@ Outcome run_mpi(const RunOptions& options) {
   if (!session) return failure(std::move(session));
   Result<std::unique_ptr<Transport>> root = make_mpi_transport(*session);
   if (!root) return failure(std::move(root));
-  const Outcome outcome = MpiRun(options, *session, **root).run();
-  return say_before_end("trimtab run", outcome, (*root)->rank() == Rank{0});
+  RankRun run(options, **root);
+  const Outcome outcome = run.run();
+  const ExitStatus status =
+      say_before_end("trimtab run", outcome, run.has_failed_alone() || (*root)->rank() == Rank{0});
+  if (run.has_failed_alone()) session->abort(static_cast<int>(status));
+  return status;
+}
+
+Result<std::unique_ptr<Transport>> open_ucx(const Bootstrap& bootstrap) {
+  Result<UcxSession> session = UcxSession::start(bootstrap);
+  if (!session) return failure(std::move(session));
+  return make_ucx_transport(*session);
+}
+
+/// As a rank of a job that others started.
+Outcome run_ucx_rank(const RunOptions& options, const Bootstrap& bootstrap) {
+  const Result<std::unique_ptr<Transport>> root = open_ucx(bootstrap);
+  if (!root) return tl::unexpected(root.error());
+  RankRun run(options, **root);
+  const Outcome outcome = run.run();
+  return say_before_end("trimtab run", outcome, run.has_failed_alone() || bootstrap.rank == Rank{0});
+}
+
+/// With ranks of its own on this machine.
+Outcome run_ucx_here(const RunOptions& options) {
+  const auto serve = [&](const Bootstrap& bootstrap) -> Outcome {
+    const Result<std::unique_ptr<Transport>> root = open_ucx(bootstrap);
+    if (!root) return tl::unexpected(root.error());
+    return RankRun(options, **root).run();
+  };
+  return run_forked_ranks(options.ranks.value_or(default_num_ranks()), serve, [](Rank) { return false; });
+}
+
+Outcome run_ucx(const RunOptions& options) {
+  Result<std::optional<Bootstrap>> found = find_bootstrap(process_environment());
+  if (!found) return failure(std::move(found));
+  return *found ? run_ucx_rank(options, **found) : run_ucx_here(options);
 }
 
 void add_traffic_options(CLI::App& verb, RunOptions& options) {
@@ -201,9 +241,11 @@ void add_cluster_options(CLI::App& verb, RunOptions& options) {
       ->check(in_range(1, 1024))
       ->type_name("N")
       ->capture_default_str();
-  verb.add_option("--transport", options.transport,
-                  "inproc: ranks are threads; mpi: ranks are processes under mpirun")
-      ->check(CLI::IsMember({"inproc", "mpi"}))
+  verb.add_option(
+          "--transport", options.transport,
+          "inproc: ranks are threads; mpi: processes under mpirun; ucx: processes, started here or by a "
+          "launcher")
+      ->check(CLI::IsMember({"inproc", "mpi", "ucx"}))
       ->option_text("NAME")
       ->capture_default_str();
   verb.add_option("--deadline-ms", options.deadline_ms,
@@ -260,7 +302,8 @@ void check_usage(const RunOptions& options) {
 
 Outcome run_service(const RunOptions& options) {
   check_usage(options);
-  return options.transport == "mpi" ? run_mpi(options) : run_inproc(options);
+  if (options.transport == "mpi") return run_mpi(options);
+  return options.transport == "ucx" ? run_ucx(options) : run_inproc(options);
 }
 
 }  // namespace

@@ -64,6 +64,10 @@ ordered_json memory_document(const moe::MigrationBuffers& buffers) {
           {"transport_buffer_bytes", buffers.transport_buffer_bytes}};
 }
 
+ordered_json traffic_document(const moe::Traffic& traffic) {
+  return {{"bytes_within_nodes", traffic.within_nodes}, {"bytes_between_nodes", traffic.between_nodes}};
+}
+
 void add_migration(ordered_json& document, const moe::ServiceOptions& service,
                    const moe::ServiceReport& report) {
   const moe::MigrationReport& migration = report.migration;
@@ -87,7 +91,16 @@ std::string describe(const moe::TransferFault& fault, bool has_struck) {
                      has_struck ? "struck" : "not reached");
 }
 
-double megabytes(std::size_t bytes) { return static_cast<double>(bytes) / 1e6; }
+double megabytes(auto bytes) { return static_cast<double>(bytes) / 1e6; }
+
+std::string traffic_text(const moe::ServiceTraffic& traffic) {
+  return fmt::format(
+      "traffic    {:.1f} MB between ranks of a node and {:.1f} MB between nodes for forwards, {:.1f} and "
+      "{:.1f} MB "
+      "for migrations\n",
+      megabytes(traffic.forward.within_nodes), megabytes(traffic.forward.between_nodes),
+      megabytes(traffic.migration.within_nodes), megabytes(traffic.migration.between_nodes));
+}
 
 std::string migration_text(const moe::ServiceOptions& service, const moe::ServiceReport& report) {
   const moe::MigrationReport& migration = report.migration;
@@ -152,6 +165,8 @@ ordered_json run_document(const moe::ServiceOptions& service, const moe::Service
                          {"plan", report.plan_ms},
                          {"migrate", report.migrate_ms},
                          {"stall", report.stall_ms}};
+  document["traffic"] = {{"forward", traffic_document(report.traffic.forward)},
+                         {"migration", traffic_document(report.traffic.migration)}};
   document["blocks"] = ordered_json::array();
   for (const moe::BlockReport& block : report.blocks) document["blocks"].push_back(block_document(block));
   return document;
@@ -180,6 +195,7 @@ std::string run_text(const moe::ServiceOptions& service, const moe::ServiceRepor
       "migration  {} migrations in {} epochs, {} slots and {:.1f} MB moved between ranks, {} rolled back\n",
       report.migrations, report.epochs, report.slots_moved, static_cast<double>(report.bytes_moved) / 1e6,
       report.rolled_back);
+  text += traffic_text(report.traffic);
   if (service.split_every > 0)
     text += fmt::format("shares     exact, changed {} times besides\n", report.splits);
   text += migration_text(service, report);

@@ -29,3 +29,4 @@ write_basic_package_version_file(
 install(
   FILES ${CMAKE_CURRENT_BINARY_DIR}/trimtabConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/trimtabConfigVersion.cmake
   DESTINATION ${package_folder})
+install(FILES cmake/FindUCX.cmake DESTINATION ${package_folder})

@@ -42,7 +42,7 @@ class Balancing {
  public:
   static Result<std::unique_ptr<Balancing>> make(const ServiceOptions& options, const Placement& placement,
                                                  ExpertStore& store, TablePublisher& publisher,
-                                                 Transport& root, const Clock& clock);
+                                                 Transport& root, const Clock& clock, Traffic& traffic);
 
   [[nodiscard]] Recorder& recorder() noexcept { return recorder_; }
   [[nodiscard]] Engine& engine() noexcept { return *engine_; }
@@ -92,10 +92,11 @@ std::size_t whole_budget(const Topology& topology, const ExpertStore& store) {
 
 Result<std::unique_ptr<Balancing>> Balancing::make(const ServiceOptions& options, const Placement& placement,
                                                    ExpertStore& store, TablePublisher& publisher,
-                                                   Transport& root, const Clock& clock) {
+                                                   Transport& root, const Clock& clock, Traffic& traffic) {
   std::unique_ptr<Balancing> made(new Balancing(options, placement, store, root.rank(), clock));
   Result<std::unique_ptr<Transport>> migration = root.open_channel();
   if (!migration) return failure(std::move(migration));
+  *migration = count_traffic(std::move(*migration), options.topology, traffic);
   Result<std::unique_ptr<Transport>> counts = root.open_channel();
   if (!counts) return failure(std::move(counts));
   made->counts_channel_ = std::move(*counts);
@@ -175,6 +176,7 @@ class ArmImpl final : public Arm {
   [[nodiscard]] MigrationReport migration() const override {
     return balancing_ ? balancing_->report() : MigrationReport{};
   }
+  [[nodiscard]] ServiceTraffic traffic() const override { return traffic_; }
 
  private:
   /// What the counters showed when the block began.
@@ -199,6 +201,7 @@ class ArmImpl final : public Arm {
   TablePublisher publisher_;
   TableReader reader_;
   std::vector<float> bias_;
+  ServiceTraffic traffic_;
   std::unique_ptr<Transport> forward_channel_;
   std::unique_ptr<Balancing> balancing_;  ///< Null in the off arm.
   std::unique_ptr<RankExecutor> executor_;
@@ -215,14 +218,15 @@ Status ArmImpl::start(ArmId id, Transport& root) {
   if (Status done = memory_.register_in(store_, registered); !done) return done;
   Result<std::unique_ptr<Transport>> channel = root.open_channel();
   if (!channel) return failure(std::move(channel));
-  forward_channel_ = std::move(*channel);
+  forward_channel_ = count_traffic(std::move(*channel), options_.topology, traffic_.forward);
   ExecutorParts parts{.channel = *forward_channel_,
                       .topology = options_.topology,
                       .weights = replicated_,
                       .memory = memory_,
                       .clock = clock_};
   if (id == ArmId::on) {
-    auto balancing = Balancing::make(options_, placement_, store_, publisher_, root, clock_);
+    auto balancing =
+        Balancing::make(options_, placement_, store_, publisher_, root, clock_, traffic_.migration);
     if (!balancing) return failure(std::move(balancing));
     balancing_ = std::move(*balancing);
     parts.recorder = &balancing_->recorder();

@@ -4,6 +4,7 @@
 #include "moe/gate.hpp"
 #include "moe/migration_report.hpp"
 #include "moe/service.hpp"
+#include "moe/traffic.hpp"
 
 #include <trimtab/core/clock.hpp>
 #include <trimtab/core/result.hpp>
@@ -66,6 +67,8 @@ class Arm {
   [[nodiscard]] virtual std::string last_problem() const = 0;
   /// Of this rank, since the start. Empty without balancing.
   [[nodiscard]] virtual MigrationReport migration() const = 0;
+  /// Of this rank, since the start.
+  [[nodiscard]] virtual ServiceTraffic traffic() const = 0;
 };
 
 }  // namespace trimtab::moe

@@ -47,6 +47,7 @@ class RankService {
   [[nodiscard]] bool is_reference_forward(std::uint64_t forward) const;
   [[nodiscard]] bool check_reference();
   Status finish();
+  Status finish_traffic();
   Status finish_times();
 
   [[nodiscard]] Rank rank() const { return root_.rank(); }
@@ -249,7 +250,19 @@ Status RankService::finish() {
   }
   report_.migration = arm(ArmId::on).migration();
   if (Status reduced = reduce(report_.migration, root_, clock_, collective()); !reduced) return reduced;
+  if (Status summed = finish_traffic(); !summed) return summed;
   return finish_times();
+}
+
+Status RankService::finish_traffic() {
+  const ServiceTraffic off = arm(ArmId::off).traffic();
+  const ServiceTraffic on = arm(ArmId::on).traffic();
+  std::array<std::int64_t, 4> sums{off.forward.within_nodes + on.forward.within_nodes,
+                                   off.forward.between_nodes + on.forward.between_nodes,
+                                   on.migration.within_nodes, on.migration.between_nodes};
+  if (Status summed = sum(sums); !summed) return summed;
+  report_.traffic = {.forward = {sums[0], sums[1]}, .migration = {sums[2], sums[3]}};
+  return {};
 }
 
 Status RankService::finish_times() {

@@ -6,6 +6,7 @@
 #include "moe/gate_schedule.hpp"
 #include "moe/migration_report.hpp"
 #include "moe/speedup.hpp"
+#include "moe/traffic.hpp"
 #include "moe/transfer_faults.hpp"
 #include "mutant/mutant.hpp"
 
@@ -90,6 +91,7 @@ struct ServiceReport {
   std::string
       last_problem;  ///< Why a step was rolled back or a window refused, as this rank knows it; or empty.
   MigrationReport migration;
+  ServiceTraffic traffic;
   std::vector<BlockReport> blocks;  ///< In the order in which they ran.
 };
 

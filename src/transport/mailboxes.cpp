@@ -24,7 +24,7 @@ Status Mailboxes::listen(Rank peer) {
     (*found)->is_heard = true;
     return {};
   }
-  boxes_.push_back(std::make_unique<Box>(Box{peer, std::vector<std::byte>(received_.size()), std::nullopt}));
+  boxes_.push_back(std::make_unique<Box>(Box{peer, std::vector<std::byte>(received_.size())}));
   return post_receive(*boxes_.back());
 }
 
@@ -63,8 +63,7 @@ Result<std::optional<Mailboxes::Received>> Mailboxes::receive() {
 }
 
 Result<bool> Mailboxes::look(Box& box) {
-  if (!box.ticket) return false;
-  const Result<Progress> progress = channel_.poll(*box.ticket, nanoseconds(0));
+  const Result<Progress> progress = channel_.poll(box.ticket, nanoseconds(0));
   if (is_lost_peer(progress)) return false;
   if (!progress) return tl::unexpected(progress.error());
   if (*progress == Progress::pending) return false;
@@ -77,8 +76,6 @@ Result<bool> Mailboxes::look(Box& box) {
 Status Mailboxes::post_receive(Box& box) {
   const Leg leg = receive_leg(box.peer, tag_, box.memory);
   Result<Ticket> ticket = channel_.post(std::span(&leg, 1));
-  box.ticket.reset();
-  if (is_lost_peer(ticket)) return {};
   if (!ticket) return failure(std::move(ticket));
   box.ticket = *ticket;
   return {};

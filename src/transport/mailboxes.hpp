@@ -45,7 +45,7 @@ class Mailboxes {
   struct Box {
     Rank peer;
     std::vector<std::byte> memory;
-    std::optional<Ticket> ticket;  ///< None: the peer is gone.
+    Ticket ticket{};
     bool is_heard = true;
   };
   struct Outgoing {

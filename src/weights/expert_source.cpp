@@ -50,7 +50,7 @@ Status SourceChain::read_bundle(LayerId layer, ExpertId expert, std::span<std::b
   std::string said;
   for (const auto& source : sources_) {
     if (!source->holds(layer, expert)) continue;
-    const Status done = source->read(layer, expert, bundle);
+    Status done = source->read(layer, expert, bundle);
     if (done) return done;
     code = done.error().code;
     said += (said.empty() ? "" : "; ") + done.error().message;

@@ -37,6 +37,7 @@ class Run(ProgramTest):
         self.assertEqual(memory["workspace_bytes"] > 0, document["layout"] == "nz")
         self.assertEqual(memory["transport_buffer_bytes"], 0)  # Neither back-end has any of its own.
         self.assertEqual(document["windows_refused"], 0)
+        self.check_traffic(document)
         self.assertEqual(set(document["time_ms"]) & {"record", "plan", "migrate"}, {"record", "plan", "migrate"})
         self.assertLess(document["on"]["imbalance_mean"], document["off"]["imbalance_mean"])
         for arm in ("off", "on"):
@@ -45,6 +46,14 @@ class Run(ProgramTest):
         self.assertLessEqual(document["speedup_low"], document["speedup"])
         self.assertLessEqual(document["speedup"], document["speedup_high"])
         self.assertEqual(len(document["blocks"]), 4 * document["quads"])
+
+    def check_traffic(self, document):
+        forward, migration = document["traffic"]["forward"], document["traffic"]["migration"]
+        self.assertGreater(forward["bytes_within_nodes"], 0)
+        for traffic in (forward, migration):
+            self.assertEqual(traffic["bytes_between_nodes"] > 0, document["nodes"] > 1)
+        # Control messages come on top, and steps that were rolled back.
+        self.assertGreater(migration["bytes_within_nodes"] + migration["bytes_between_nodes"], document["bytes_moved"])
 
     def serve(self, *arguments, status=0):
         return self.serve_telling(*arguments, status=status)[0]
@@ -203,6 +212,7 @@ class RunUnderMpi(Run):
         for key in ("slots_moved", "bytes_moved", "epochs"):
             self.assertEqual(processes[key], threads[key])
         self.assertEqual(processes["off"]["imbalance_mean"], threads["off"]["imbalance_mean"])
+        self.assertEqual(processes["traffic"]["forward"], threads["traffic"]["forward"])
 
     def test_bad_input_is_said_once(self):
         done = subprocess.run([*MPIEXEC, "-n", "2", BINARY, "run", "--transport", "mpi", "--loads", "none.json"],

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <deque>
 #include <limits>
 
 namespace trimtab::test {
@@ -266,6 +267,43 @@ TEST_P(TransportConformance, DeliversLargeMessages) {
 
 std::size_t all_to_all_bytes(Rank from, Rank to, std::uint32_t round) {
   return static_cast<std::size_t>(from.value() * 31 + to.value() * 17) * round * 11;  // some are empty
+}
+
+/// The messages that the watchers of one stream were told of, in order.
+using Told = std::vector<std::size_t>;
+
+class OrderWatcher final : public LegWatcher {
+ public:
+  OrderWatcher(std::size_t message, Told& told) : message_(message), told_(told) {}
+  void pass(std::size_t) noexcept override { told_.push_back(message_); }
+
+ private:
+  std::size_t message_;
+  Told& told_;
+};
+
+/// Small messages could overtake large ones, which wait for their receive, and be told of first.
+TEST_P(TransportConformance, TellsWatchersOfAStreamOneMessageAfterTheOther) {
+  run([&](End end) {
+    std::deque<Told> told;
+    std::deque<OrderWatcher> watchers;
+    std::deque<Bytes> memory;
+    std::vector<Leg> legs;
+    for (Rank peer : others(*end)) {
+      Told& sent = told.emplace_back();
+      Told& received = told.emplace_back();
+      for (std::size_t size : {300'000U, 10U, 70'000U, 1'000'000U, 16U, 40'000U}) {
+        const std::size_t message = watchers.size();
+        legs.push_back(
+            send_leg(peer, Tag{3}, memory.emplace_back(size), &watchers.emplace_back(message, sent)));
+        legs.push_back(
+            receive_leg(peer, Tag{3}, memory.emplace_back(size), &watchers.emplace_back(message, received)));
+      }
+    }
+    expect_done(*end, post(*end, legs));
+    for (const Told& of_stream : told) EXPECT_TRUE(std::ranges::is_sorted(of_stream));
+    meet(*end);
+  });
 }
 
 TEST_P(TransportConformance, ExchangesAllToAll) {

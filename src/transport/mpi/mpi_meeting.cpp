@@ -41,27 +41,30 @@ MpiMeeting::MpiMeeting(MPI_Comm comm, int tag) {
     if (peer != rank && (rank == 0 || peer == 0)) peers_.push_back(peer);
   }
   arrivals_.assign(peers_.size(), MPI_REQUEST_NULL);
+  sends_ = arrivals_;
   for (std::size_t i = 0; i < peers_.size(); ++i) {
     MPI_Irecv(nullptr, 0, MPI_BYTE, peers_[i], tag, comm, &arrivals_[i]);
-    MPI_Request sent = MPI_REQUEST_NULL;
-    MPI_Isend(nullptr, 0, MPI_BYTE, peers_[i], tag, comm, &sent);
-    MPI_Request_free(&sent);
+    MPI_Isend(nullptr, 0, MPI_BYTE, peers_[i], tag, comm, &sends_[i]);
   }
 }
 
 bool MpiMeeting::are_all_here() {
-  for (MPI_Request& arrival : arrivals_) {
-    int is_here = 0;
-    MPI_Test(&arrival, &is_here, MPI_STATUS_IGNORE);
+  bool all_done = true;
+  for (std::vector<MPI_Request>* requests : {&arrivals_, &sends_}) {
+    for (MPI_Request& request : *requests) {
+      int is_done = 0;
+      MPI_Test(&request, &is_done, MPI_STATUS_IGNORE);
+      all_done = all_done && is_done != 0;
+    }
   }
-  return std::ranges::count(arrivals_, MPI_REQUEST_NULL) == std::ssize(arrivals_);
+  return all_done;
 }
 
 void MpiMeeting::check(const MpiLimits& limits, std::chrono::milliseconds limit, std::string_view what) {
   if (std::chrono::steady_clock::now() - begin_ < patience_of(rank_, limit)) return;
   static_cast<void>(are_all_here());
   end_job(limits,
-          fmt::format("rank {}: {} has not {} within {} ms", rank_.value(), missing(), what, limit.count()));
+          fmt::format("rank {}: {} not {} within {} ms", rank_.value(), missing(), what, limit.count()));
 }
 
 std::string MpiMeeting::missing() const {
@@ -69,7 +72,9 @@ std::string MpiMeeting::missing() const {
   for (std::size_t i = 0; i < peers_.size(); ++i) {
     if (arrivals_[i] != MPI_REQUEST_NULL) names.push_back(peers_[i]);
   }
-  return names.empty() ? "some rank" : fmt::format("rank {}", fmt::join(names, ", rank "));
+  if (names.empty()) return "some rank has";
+  return names.size() == 1 ? fmt::format("rank {} has", names[0])
+                           : fmt::format("ranks {} have", fmt::join(names, ", "));
 }
 
 MpiGuard::MpiGuard(const MpiLimits& limits, std::string_view call) {

@@ -33,7 +33,8 @@ class MpiMeeting {
 
   Rank rank_;
   std::vector<int> peers_;
-  std::vector<MPI_Request> arrivals_;  ///< Of these peers.
+  std::vector<MPI_Request> arrivals_;  ///< Of these peers; null once they have come.
+  std::vector<MPI_Request> sends_;     ///< To them.
   std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 

@@ -2,8 +2,11 @@
 #include "transport/ucx/context.hpp"
 
 #include <fmt/format.h>
+#include <ucs/debug/log_def.h>
 
 #include <array>
+#include <cstdarg>
+#include <cstdio>
 #include <cstdlib>
 
 namespace trimtab::ucx {
@@ -30,6 +33,26 @@ void tune(ucp_config_t* config) {
   }
 }
 
+// UCX writes to standard output, where the data of a program go.
+ucs_log_func_rc_t write_to_stderr(const char* /*file*/, unsigned /*line*/, const char* /*function*/,
+                                  ucs_log_level_t level, const ucs_log_component_config_t* /*component*/,
+                                  const char* message, va_list arguments) {
+  if (level > UCS_LOG_LEVEL_WARN) return UCS_LOG_FUNC_RC_CONTINUE;
+  std::array<char, 512> text{};
+  std::vsnprintf(text.data(), text.size(), message, arguments);
+  std::fprintf(stderr, "ucx: %s\n", text.data());
+  return UCS_LOG_FUNC_RC_STOP;
+}
+
+/// Once per process; UCX keeps such handlers in a list.
+void send_log_to_stderr() {
+  static const bool is_sent = [] {
+    ucs_log_push_handler(write_to_stderr);
+    return true;
+  }();
+  static_cast<void>(is_sent);
+}
+
 }  // namespace
 
 std::string ucx_message(std::string_view call, ucs_status_t status) {
@@ -37,6 +60,7 @@ std::string ucx_message(std::string_view call, ucs_status_t status) {
 }
 
 Result<std::shared_ptr<Context>> Context::open(bool is_tuned) {
+  send_log_to_stderr();
   ucp_config_t* config = nullptr;
   if (const ucs_status_t status = ucp_config_read(nullptr, nullptr, &config); status != UCS_OK)
     return failure(Errc::unavailable, ucx_message("ucp_config_read", status));

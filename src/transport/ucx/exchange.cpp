@@ -79,7 +79,6 @@ void Exchange::send_whole(Peer& to, OpenLeg& leg) {
   to.eager_used_bytes += eager_cost(leg.size_bytes);
   leg.state = State::whole;
   leg.num_in_flight = 1;
-  if (leg.leg.watcher != nullptr) leg.leg.watcher->pass(leg.size_bytes);
   worker_->send(to.rank, header, leg.leg.memory, &leg);
 }
 
@@ -114,7 +113,6 @@ void Exchange::send_piece(Peer& to, OpenLeg& leg) {
   ++to.num_data_in_flight;
   ++to.num_data_sent;
   if (leg.moved_bytes == leg.size_bytes) to.sending.pop_front();
-  if (leg.leg.watcher != nullptr) leg.leg.watcher->pass(piece.size());
   worker_->send(to.rank, header, piece, &leg);
 }
 
@@ -122,14 +120,25 @@ void Exchange::sent(Rank to, void* what, bool is_sent) {
   OpenLeg& leg = *static_cast<OpenLeg*>(what);
   --leg.num_in_flight;
   const bool was_offered = leg.id != 0;  // The first order is that of the hello.
-  if (was_offered) --peers_[to.index()].num_data_in_flight;
+  if (was_offered && !leg.is_flushing) --peers_[to.index()].num_data_in_flight;
   if (!is_sent) leg.state = State::waiting;
   if (leg.num_in_flight > 0) return;
   if (leg.state == State::waiting) {
     if (leg.posted->is_cancelling) give_up(leg);
-  } else if (leg.state == State::whole || leg.moved_bytes == leg.size_bytes) {
+  } else if (leg.is_flushing || leg.state == State::whole) {
     finish(leg);
+  } else if (leg.moved_bytes == leg.size_bytes) {
+    flush(leg);
   }
+}
+
+// The sender of a message that is done may turn to other work, and the message must not wait for it. UCX asks
+// the peer, which is there: it takes the message. Of one that goes whole nothing stays behind while the peer
+// has room.
+void Exchange::flush(OpenLeg& leg) {
+  leg.is_flushing = true;
+  ++leg.num_in_flight;
+  worker_->flush(leg.leg.peer, &leg);
 }
 
 // ---- receiving
@@ -273,10 +282,6 @@ void Exchange::take_data(Peer& from, const Header& header, std::span<const std::
         header.offset <= leg.size_bytes && payload.size() <= leg.size_bytes - header.offset;
     if (is_inside) std::memcpy(leg.leg.memory.data() + header.offset, payload.data(), payload.size());
     leg.moved_bytes += payload.size();
-    if (leg.leg.watcher != nullptr && header.offset == leg.told_bytes) {
-      leg.told_bytes += payload.size();
-      leg.leg.watcher->pass(payload.size());
-    }
     if (leg.moved_bytes >= leg.size_bytes) {
       from.receiving.erase(found);
       finish(leg);
@@ -306,7 +311,6 @@ void Exchange::match(Peer& from, std::uint32_t tag) {
 void Exchange::deliver(OpenLeg& leg, std::span<const std::byte> payload) {
   if (payload.size() > leg.leg.memory.size()) return fail(leg, payload.size());
   if (!payload.empty()) std::memcpy(leg.leg.memory.data(), payload.data(), payload.size());
-  if (leg.leg.watcher != nullptr) leg.leg.watcher->pass(payload.size());
   finish(leg);
 }
 
@@ -435,7 +439,8 @@ bool Exchange::progress() {
 
 const OpenLeg* Exchange::find_lost(const Posted& posted) const {
   const auto is_lost = [&](const OpenLeg& leg) {
-    return leg.state != State::ended && peer(leg.leg.peer).is_gone;
+    // What UCX still holds of a send may have arrived before its peer left.
+    return leg.state != State::ended && leg.num_in_flight == 0 && peer(leg.leg.peer).is_gone;
   };
   const auto found = std::ranges::find_if(posted.legs, is_lost);
   return found == posted.legs.end() ? nullptr : &*found;

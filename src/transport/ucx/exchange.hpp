@@ -34,8 +34,8 @@ struct OpenLeg {
   std::uint64_t id = 0;             ///< Of the offer.
   std::size_t size_bytes = 0;       ///< Of the message, once it is known.
   std::size_t moved_bytes = 0;      ///< Handed to UCX, or received.
-  std::size_t told_bytes = 0;       ///< What the watcher of a receive was told.
   std::uint32_t num_in_flight = 0;  ///< Sends that UCX may still read for.
+  bool is_flushing = false;         ///< All of a send was handed to UCX, which may still hold it.
   bool is_withdrawn = false;        ///< The peer was asked to forget the offer.
 };
 
@@ -136,6 +136,7 @@ class Exchange final : public WorkerListener {
   void offer(Peer& to, OpenLeg& leg);
   bool pump(Peer& to);
   void send_piece(Peer& to, OpenLeg& leg);
+  void flush(OpenLeg& leg);
 
   void handle_in_order(Peer& from, const Header& header, std::span<const std::byte> payload);
   void handle(Peer& from, const Header& header, std::span<const std::byte> payload);

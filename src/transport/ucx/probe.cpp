@@ -76,7 +76,7 @@ Result<UcxReport> probe_ucx(const UcxOptions& options) {
   auto to = Worker::open(*context, 2, receiver);
   if (!to) return failure(std::move(to));
   if (Status tried = try_message(**from, **to, receiver); !tried) return failure(std::move(tried));
-  return UcxReport{version(), names_after((*from)->describe_worker(), "/"),
+  return UcxReport{version(), names_after((*from)->describe_devices(), "resource "),
                    names_after((*from)->describe(Rank{1}), "lane[")};
 }
 

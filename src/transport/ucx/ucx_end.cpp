@@ -36,12 +36,13 @@ std::size_t buffer_bytes(std::int32_t num_ranks) {
 UcxEnd::UcxEnd(Rank rank, std::int32_t num_ranks)
     : rank_(rank), num_ranks_(num_ranks), exchange_(rank, num_ranks) {
   // MPI tags are ints: what runs here must not be refused there.
-  capabilities_ = {.name = "ucx",
-                   .is_fault_tolerant = true,
-                   .tells_watchers = true,
-                   .max_tag = std::numeric_limits<std::int32_t>::max(),
-                   .buffer_bytes = buffer_bytes(num_ranks),
-                   .cancels_sends = true};
+  capabilities_ = {
+      .name = "ucx",
+      .is_fault_tolerant = true,
+      .tells_watchers = false,  // Messages of one stream overlap: a large one waits for its grant.
+      .max_tag = std::numeric_limits<std::int32_t>::max(),
+      .buffer_bytes = buffer_bytes(num_ranks),
+      .cancels_sends = true};
 }
 
 UcxEnd::~UcxEnd() { join(); }

@@ -132,8 +132,27 @@ void Worker::submit(Sending& sending, std::span<const std::byte> payload) {
   param.memory_type = UCS_MEMORY_TYPE_HOST;
   void* const request = ucp_am_send_nbx(connection.endpoint, message_id, &sending.header,
                                         sizeof sending.header, payload.data(), payload.size(), &param);
+  take(sending, request);
+}
+
+void Worker::take(Sending& sending, void* request) {
   if (request == nullptr) return end(sending, UCS_OK);
   if (UCS_PTR_IS_ERR(request)) end(sending, UCS_PTR_STATUS(request));
+}
+
+void Worker::flush(Rank to, void* what) {
+  Sending& sending = take_sending();
+  sending.worker = this;
+  sending.to = to;
+  sending.what = what;
+  ++num_sending_;
+  const Connection& connection = connections_[to.index()];
+  if (connection.endpoint == nullptr || connection.is_broken) return end(sending, UCS_ERR_CANCELED);
+  ucp_request_param_t param{};
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+  param.cb.send = on_sent;
+  param.user_data = &sending;
+  take(sending, ucp_ep_flush_nbx(connection.endpoint, &param));
 }
 
 void Worker::end(Sending& sending, ucs_status_t status) {
@@ -215,8 +234,8 @@ std::string Worker::describe(Rank rank) const {
   return printed([&](std::FILE* file) { ucp_ep_print_info(connections_[rank.index()].endpoint, file); });
 }
 
-std::string Worker::describe_worker() const {
-  return printed([&](std::FILE* file) { ucp_worker_print_info(handle_, file); });
+std::string Worker::describe_devices() const {
+  return printed([&](std::FILE* file) { ucp_context_print_info(context_->handle(), file); });
 }
 
 }  // namespace trimtab::ucx

@@ -50,6 +50,10 @@ class Worker {
   /// The same with a payload of its own.
   void send_copy(Rank to, const Header& header, std::span<const std::byte> payload);
 
+  /// Tells the listener, as of a send, when all that was sent before has left this process: until then it
+  /// would need further calls to get there. May tell it before this returns.
+  void flush(Rank to, void* what);
+
   /// Whether anything has happened.
   bool progress();
   /// Sleeps until something may have happened, for at most `budget`.
@@ -62,8 +66,8 @@ class Worker {
 
   /// What UCX chose for the connection, in its own words; for people.
   [[nodiscard]] std::string describe(Rank rank) const;
-  /// The same of all that UCX found.
-  [[nodiscard]] std::string describe_worker() const;
+  /// The same of all devices that UCX found.
+  [[nodiscard]] std::string describe_devices() const;
 
  private:
   struct Connection {
@@ -84,6 +88,7 @@ class Worker {
   Status start();
   Sending& take_sending();
   void submit(Sending& sending, std::span<const std::byte> payload);
+  void take(Sending& sending, void* request);
   void end(Sending& sending, ucs_status_t status);
   void set_broken(Connection& connection);
 
