@@ -12,7 +12,9 @@
 #include "verify/trial.hpp"
 
 #include <trimtab/core/clock.hpp>
+#include <trimtab/transport/bootstrap.hpp>
 #include <trimtab/transport/mpi.hpp>
+#include <trimtab/transport/ucx.hpp>
 
 #include <fmt/format.h>
 
@@ -49,8 +51,7 @@ void settle_options(VerifyOptions& options) {
   const bool is_ucx = options.transport == "ucx";
   cases.deadline = std::chrono::milliseconds(options.deadline_ms.value_or(is_ucx ? 200 : 1000));
   if (options.transport == "mpi") cases.faults = verify::without_deaths(std::move(cases.faults));
-  if (is_ucx) cases.ranks = cases.ranks.value_or(3);
-  if (is_ucx && *cases.ranks > verify::ForwardBoard::max_ranks) {
+  if (is_ucx && cases.ranks.value_or(1) > verify::ForwardBoard::max_ranks) {
     usage_error("--ranks", fmt::format("{} > {}, the most with --transport ucx", *cases.ranks,
                                        verify::ForwardBoard::max_ranks));
   }
@@ -108,7 +109,9 @@ Outcome run_inproc(const VerifyOptions& options) {
 }
 
 /// Before anything makes a thread: the ranks are forked.
-Outcome run_ucx(const VerifyOptions& options) {
+Outcome run_local(VerifyOptions& options) {
+  verify::CaseOptions& cases = options.campaign.cases;
+  cases.ranks = cases.ranks.value_or(3);
   SerialExecutor executor;
   if (Status checked = check_options(options.campaign, executor); !checked)
     return failure(std::move(checked));
@@ -127,18 +130,41 @@ Outcome run_ucx(const VerifyOptions& options) {
 }
 
 /// One rank's part of a campaign of processes. Rank 0 alone reports.
-Outcome run_rank(VerifyOptions& options, MpiSession& session, Transport& root) {
-  const SteadyClock clock;
-  const Clock::time_point begun = clock.now();
-  Result<verify::CampaignReport> campaign = run_process_campaign(options.campaign, session, root);
+Outcome report_rank(const VerifyOptions& options, Rank rank, Clock::time_point begun,
+                    Result<verify::CampaignReport> campaign) {
   if (!campaign) return failure(std::move(campaign));
   VerifyResult result{.transport = options.transport,
                       .options = options.campaign,
                       .campaign = std::move(*campaign),
                       .mutants = {}};
-  result.seconds = std::chrono::duration<double>(clock.now() - begun).count();
-  if (root.rank() == Rank{0}) return report(options, result);
+  result.seconds = std::chrono::duration<double>(SteadyClock().now() - begun).count();
+  if (rank == Rank{0}) return report(options, result);
   return result.is_sound() ? ExitStatus::ok : ExitStatus::check_failed;
+}
+
+Outcome run_rank(VerifyOptions& options, MpiSession& session, Transport& root) {
+  const Clock::time_point begun = SteadyClock().now();
+  Result<verify::CampaignReport> campaign = run_process_campaign(options.campaign, session, root);
+  return report_rank(options, root.rank(), begun, std::move(campaign));
+}
+
+/// Who was started by others, and told where to meet them, has no parent that could do away with ranks.
+Outcome run_bootstrapped(VerifyOptions& options, const Bootstrap& bootstrap) {
+  verify::CaseOptions& cases = options.campaign.cases;
+  cases.faults = verify::without_deaths(std::move(cases.faults));
+  Result<UcxSession> session = UcxSession::start(bootstrap);
+  if (!session) return failure(std::move(session));
+  Result<std::unique_ptr<Transport>> root = make_ucx_transport(*session);
+  if (!root) return failure(std::move(root));
+  const Clock::time_point begun = SteadyClock().now();
+  Result<verify::CampaignReport> campaign = run_process_campaign(options.campaign, **root);
+  return report_rank(options, bootstrap.rank, begun, std::move(campaign));
+}
+
+Outcome run_ucx(VerifyOptions& options) {
+  const Result<std::optional<Bootstrap>> found = find_bootstrap(process_environment());
+  if (!found) return tl::unexpected<Error>(found.error());
+  return *found ? run_bootstrapped(options, **found) : run_local(options);
 }
 
 Outcome run_mpi(VerifyOptions& options) {
