@@ -84,11 +84,13 @@ Status ProcessRank::start(UcxSession& session) {
   return {};
 }
 
-/// Nobody leaves before all have nothing more to do: else who goes first looks dead to the others.
+/// Nobody leaves before all have nothing more to do, in one view: else who goes first looks dead to the
+/// others, or one that has slept is not told that it was left out.
 void ProcessRank::run() {
   while (!serving_->is_out() && !serving_->violation() && !are_all(RankPhase::done)) {
     serving_->drive();
     strike_at_forwards();
+    record().view_now.store(serving_->engine().view().number);
     record().phase.store(is_done() ? RankPhase::done : RankPhase::serving);
     std::this_thread::sleep_for(nap);
   }
@@ -144,8 +146,10 @@ bool ProcessRank::is_done() const {
 bool ProcessRank::are_all(RankPhase phase) const {
   for (Rank rank : ids<Rank>(drawn_.topology.num_ranks())) {
     const RankRecord& other = shared_.ranks[rank.index()];
-    if (other.is_gone.load()) continue;
-    if (other.is_stopped.load() || other.phase.load() < phase) return false;
+    const bool is_out = other.phase.load() == RankPhase::finished && other.is_out;
+    if (other.is_gone.load() || is_out) continue;
+    const bool is_elsewhere = other.view_now.load() != record().view_now.load();
+    if (other.is_stopped.load() || is_elsewhere || other.phase.load() < phase) return false;
   }
   return true;
 }

@@ -35,8 +35,9 @@ class SharedText {
 /// What one process tells. Written by it alone, but for `is_gone`; read by all when `phase` says so.
 struct RankRecord {
   std::atomic<RankPhase> phase{RankPhase::starting};
-  std::atomic<bool> is_gone{false};      ///< By the parent, when the process has ended.
-  std::atomic<bool> is_stopped{false};   ///< About to stop, or stopped.
+  std::atomic<bool> is_gone{false};     ///< By the parent, when the process has ended.
+  std::atomic<bool> is_stopped{false};  ///< About to stop, or stopped.
+  std::atomic<std::uint32_t> view_now{0};
   std::atomic<std::uint64_t> struck{0};  ///< Bit by fault of the case.
 
   bool is_out = false;
