@@ -6,11 +6,15 @@
 #include "app/tbb_executor.hpp"
 #include "app/verify_processes.hpp"
 #include "app/verify_report.hpp"
+#include "verify/forward_board.hpp"
+#include "verify/local_campaign.hpp"
 #include "verify/process_trial.hpp"
 #include "verify/trial.hpp"
 
 #include <trimtab/core/clock.hpp>
+#include <trimtab/transport/bootstrap.hpp>
 #include <trimtab/transport/mpi.hpp>
+#include <trimtab/transport/ucx.hpp>
 
 #include <fmt/format.h>
 
@@ -30,7 +34,7 @@ struct VerifyOptions {
   std::string transport = "inproc";
   std::string faults = "all";
   std::string layout;
-  std::int64_t deadline_ms = 1000;
+  std::optional<std::int64_t> deadline_ms;
   int jobs = 0;  ///< 0: as many as cores.
   bool mutants = false;
   std::string mutant;
@@ -44,11 +48,17 @@ void settle_options(VerifyOptions& options) {
   if (!faults) usage_error("--faults", faults.error().message);
   cases.faults = std::move(*faults);
   if (!options.layout.empty()) cases.layout = verify::layout_family_named(options.layout);
-  cases.deadline = std::chrono::milliseconds(options.deadline_ms);
+  const bool is_ucx = options.transport == "ucx";
+  cases.deadline = std::chrono::milliseconds(options.deadline_ms.value_or(is_ucx ? 200 : 1000));
+  if (options.transport == "mpi") cases.faults = verify::without_deaths(std::move(cases.faults));
+  if (is_ucx && cases.ranks.value_or(1) > verify::ForwardBoard::max_ranks) {
+    usage_error("--ranks", fmt::format("{} > {}, the most with --transport ucx", *cases.ranks,
+                                       verify::ForwardBoard::max_ranks));
+  }
   if (cases.nodes && cases.ranks && *cases.nodes > *cases.ranks) {
     usage_error("--nodes", fmt::format("{} nodes for {} ranks", *cases.nodes, *cases.ranks));
   }
-  if (options.transport != "mpi") return;
+  if (options.transport == "inproc") return;
   for (const auto& [name, is_given] : {std::pair("--mutants", options.mutants),
                                        {"--mutant", !options.mutant.empty()},
                                        {"--explain", options.explain}}) {
@@ -98,19 +108,63 @@ Outcome run_inproc(const VerifyOptions& options) {
   return report(options, result);
 }
 
-/// One rank's part of a campaign of processes. Rank 0 alone reports.
-Outcome run_rank(VerifyOptions& options, MpiSession& session, Transport& root) {
+/// Before anything makes a thread: the ranks are forked.
+Outcome run_local(VerifyOptions& options) {
+  verify::CaseOptions& cases = options.campaign.cases;
+  cases.ranks = cases.ranks.value_or(3);
+  SerialExecutor executor;
+  if (Status checked = check_options(options.campaign, executor); !checked)
+    return failure(std::move(checked));
   const SteadyClock clock;
   const Clock::time_point begun = clock.now();
-  Result<verify::CampaignReport> campaign = run_process_campaign(options.campaign, session, root);
+  constexpr int usual_jobs = 3;  // They wait most of the time.
+  Result<verify::CampaignReport> campaign =
+      verify::run_local_campaign(options.campaign, options.jobs == 0 ? usual_jobs : options.jobs);
   if (!campaign) return failure(std::move(campaign));
   VerifyResult result{.transport = options.transport,
                       .options = options.campaign,
                       .campaign = std::move(*campaign),
                       .mutants = {}};
   result.seconds = std::chrono::duration<double>(clock.now() - begun).count();
-  if (root.rank() == Rank{0}) return report(options, result);
+  return report(options, result);
+}
+
+/// One rank's part of a campaign of processes. Rank 0 alone reports.
+Outcome report_rank(const VerifyOptions& options, Rank rank, Clock::time_point begun,
+                    Result<verify::CampaignReport> campaign) {
+  if (!campaign) return failure(std::move(campaign));
+  VerifyResult result{.transport = options.transport,
+                      .options = options.campaign,
+                      .campaign = std::move(*campaign),
+                      .mutants = {}};
+  result.seconds = std::chrono::duration<double>(SteadyClock().now() - begun).count();
+  if (rank == Rank{0}) return report(options, result);
   return result.is_sound() ? ExitStatus::ok : ExitStatus::check_failed;
+}
+
+Outcome run_rank(VerifyOptions& options, MpiSession& session, Transport& root) {
+  const Clock::time_point begun = SteadyClock().now();
+  Result<verify::CampaignReport> campaign = run_process_campaign(options.campaign, session, root);
+  return report_rank(options, root.rank(), begun, std::move(campaign));
+}
+
+/// Who was started by others, and told where to meet them, has no parent that could do away with ranks.
+Outcome run_bootstrapped(VerifyOptions& options, const Bootstrap& bootstrap) {
+  verify::CaseOptions& cases = options.campaign.cases;
+  cases.faults = verify::without_deaths(std::move(cases.faults));
+  Result<UcxSession> session = UcxSession::start(bootstrap);
+  if (!session) return failure(std::move(session));
+  Result<std::unique_ptr<Transport>> root = make_ucx_transport(*session);
+  if (!root) return failure(std::move(root));
+  const Clock::time_point begun = SteadyClock().now();
+  Result<verify::CampaignReport> campaign = run_process_campaign(options.campaign, **root);
+  return report_rank(options, bootstrap.rank, begun, std::move(campaign));
+}
+
+Outcome run_ucx(VerifyOptions& options) {
+  const Result<std::optional<Bootstrap>> found = find_bootstrap(process_environment());
+  if (!found) return tl::unexpected<Error>(found.error());
+  return *found ? run_bootstrapped(options, **found) : run_local(options);
 }
 
 Outcome run_mpi(VerifyOptions& options) {
@@ -139,6 +193,7 @@ Outcome explain_case(const VerifyOptions& options) {
 Outcome run_verify(VerifyOptions& options) {
   settle_options(options);
   if (options.transport == "mpi") return run_mpi(options);
+  if (options.transport == "ucx") return run_ucx(options);
   return options.explain ? explain_case(options) : run_inproc(options);
 }
 
@@ -155,14 +210,13 @@ void add_case_options(CLI::App& verb, VerifyOptions& options) {
       ->check(CLI::IsMember({"dense", "strided", "nz"}))
       ->option_text("NAME");
   verb.add_option("--faults", options.faults,
-                  "all, none, or some of drop,corrupt,duplicate,delay,reorder,fail,pause,jump")
+                  "all, none, or some of drop,corrupt,duplicate,delay,reorder,fail,pause,jump,kill,stop,cut")
       ->type_name("LIST")
       ->capture_default_str();
   verb.add_option("--deadline-ms", options.deadline_ms,
-                  "For each wait of the protocol; of virtual time with inproc")
+                  "For each wait of the protocol, of virtual time with inproc (default: 1000; 200 with ucx)")
       ->check(in_range(1, 1 << 30))
-      ->type_name("N")
-      ->capture_default_str();
+      ->type_name("N");
   verb.add_option("--staging-budget", cases.staging_budget_bytes,
                   "Per rank, workspaces included (default: from one bundle to all)")
       ->transform(CLI::AsSizeValue(true).description(""))
@@ -183,8 +237,9 @@ void add_campaign_options(CLI::App& verb, VerifyOptions& options) {
       ->type_name("N")
       ->capture_default_str();
   verb.add_option("--transport", options.transport,
-                  "inproc: simulated ranks on a virtual clock; mpi: real processes")
-      ->check(CLI::IsMember({"inproc", "mpi"}))
+                  "inproc: simulated ranks on a virtual clock; mpi: processes of a launcher; ucx: processes "
+                  "of its own, which may die")
+      ->check(CLI::IsMember({"inproc", "mpi", "ucx"}))
       ->option_text("NAME")
       ->capture_default_str();
   verb.add_option("--jobs", options.jobs, "Cases played at the same time (default: as many as cores)")

@@ -7,14 +7,21 @@
 
 #include <fmt/format.h>
 
+#include <functional>
+#include <string_view>
+
 namespace trimtab {
 
-Result<verify::CampaignReport> run_process_campaign(verify::CampaignOptions& options, MpiSession& session,
-                                                    Transport& root) {
+namespace {
+
+using OnLost = std::function<void(std::uint64_t seed, const Error& error)>;
+
+Result<verify::CampaignReport> play_cases(verify::CampaignOptions& options, Transport& root,
+                                          std::string_view job, const OnLost& on_lost) {
   verify::CaseOptions& cases = options.cases;
   if (cases.ranks.value_or(root.num_ranks()) != root.num_ranks()) {
     return failure(Errc::unavailable,
-                   fmt::format("--ranks {}, but the MPI job has {}", *cases.ranks, root.num_ranks()));
+                   fmt::format("--ranks {}, but the {} job has {}", *cases.ranks, job, root.num_ranks()));
   }
   cases.ranks = root.num_ranks();
   SerialExecutor executor;
@@ -26,14 +33,28 @@ Result<verify::CampaignReport> run_process_campaign(verify::CampaignOptions& opt
     if (!drawn) return failure(std::move(drawn));
     Result<verify::TrialReport> played = run_process_trial(*drawn, root, clock);
     if (!played) {
-      print_error("trimtab verify", fmt::format("rank {}: seed {}: {}", root.rank().value(), drawn->seed,
-                                                played.error().message));
-      session.abort(static_cast<int>(exit_status_of(played.error().code)));
+      on_lost(drawn->seed, played.error());
+      return failure(std::move(played));
     }
     report.counts += played->counts;
     if (played->violation) report.violations.push_back(*std::move(played->violation));
   }
   return report;
+}
+
+}  // namespace
+
+Result<verify::CampaignReport> run_process_campaign(verify::CampaignOptions& options, MpiSession& session,
+                                                    Transport& root) {
+  return play_cases(options, root, "MPI", [&](std::uint64_t seed, const Error& error) {
+    print_error("trimtab verify",
+                fmt::format("rank {}: seed {}: {}", root.rank().value(), seed, error.message));
+    session.abort(static_cast<int>(exit_status_of(error.code)));
+  });
+}
+
+Result<verify::CampaignReport> run_process_campaign(verify::CampaignOptions& options, Transport& root) {
+  return play_cases(options, root, "ucx", [](std::uint64_t, const Error&) {});
 }
 
 }  // namespace trimtab

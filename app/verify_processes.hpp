@@ -16,4 +16,9 @@ namespace trimtab {
 [[nodiscard]] Result<verify::CampaignReport> run_process_campaign(verify::CampaignOptions& options,
                                                                   MpiSession& session, Transport& root);
 
+/// The same where the processes have met by a bootstrap. A rank that cannot go on returns its error; the
+/// others miss it in time.
+[[nodiscard]] Result<verify::CampaignReport> run_process_campaign(verify::CampaignOptions& options,
+                                                                  Transport& root);
+
 }  // namespace trimtab

@@ -24,6 +24,7 @@ std::string replay(const Violation& violation, const VerifyResult& result) {
   std::string command =
       fmt::format("trimtab verify {}", replay_arguments(violation.seed, result.options.cases));
   if (result.transport == "inproc") return command;
+  if (result.transport == "ucx") return command + " --transport ucx";
   return fmt::format("mpirun -n {} {} --transport {}", *result.options.cases.ranks, command,
                      result.transport);
 }
@@ -83,6 +84,10 @@ ordered_json verify_document(const VerifyResult& result) {
   document["rolled_back"] = counts.rolled_back;
   document["in_doubt"] = counts.in_doubt;
   document["in_doubt_resolved"] = counts.in_doubt_resolved;
+  document["kills"] = counts.kills;
+  document["stops"] = counts.stops;
+  document["cuts"] = counts.cuts;
+  document["views"] = counts.views;
   document["violations"] = result.campaign.violations.size();
   document["mutants"] = result.mutants.size();
   document["mutants_caught"] = result.mutants_caught();

@@ -65,6 +65,7 @@ Status TakeOver::hear(const Standing& standing) {
 
 Status TakeOver::on_message(const ViewMessage& message, const Standing& standing) {
   if (message.view < view_) return tell_end(message);
+  if (message.view > view_ && message.kind == ViewMessageKind::chosen) ahead_[message.view] = message.end;
   if (message.view > view_ || chosen_) return {};
   switch (message.kind) {
     case ViewMessageKind::prepare:
@@ -224,6 +225,9 @@ void TakeOver::enter_next() {
   phase_ = Phase::none;
   cause_since_.reset();
   under_way_since_.reset();
+  // Nobody says it again to a rank that is not in the view after.
+  if (const auto ahead = ahead_.find(view_); ahead != ahead_.end()) chosen_ = ahead->second;
+  ahead_.erase(ahead_.begin(), ahead_.upper_bound(view_));
 }
 
 /// A majority; at a tie the half with the lowest rank; or all that are not known to be dead. The dead stay in

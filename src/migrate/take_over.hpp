@@ -88,6 +88,7 @@ class TakeOver {
   std::uint32_t view_ = 0;
   RankSet members_;
   std::map<std::uint32_t, ViewMessage> ends_;  ///< `chosen` of the views before: for who is behind.
+  std::map<std::uint32_t, ViewEnd> ahead_;     ///< Of later views, heard while this rank was behind.
 
   // Of this view.
   std::uint32_t promised_ = 0;  ///< Highest ballot.

@@ -2,6 +2,7 @@
 #include "verify/case.hpp"
 
 #include "migrate/staging.hpp"
+#include "verify/draw_deaths.hpp"
 #include "verify/draw_placements.hpp"
 #include "verify/random.hpp"
 
@@ -171,7 +172,8 @@ CaseFault draw_fault(const Case& drawn, const std::vector<FaultKind>& kinds, Ran
 }
 
 std::vector<CaseFault> draw_faults(const Case& drawn, const CaseOptions& options, Random& random) {
-  const std::vector<FaultKind> kinds(options.faults.begin(), options.faults.end());
+  const FaultKinds drawn_here = without_deaths(options.faults);  // The others have a draw of their own.
+  const std::vector<FaultKind> kinds(drawn_here.begin(), drawn_here.end());
   std::vector<CaseFault> faults;
   if (kinds.empty()) return faults;
   for (std::size_t i = random.below(4); i > 0; --i) faults.push_back(draw_fault(drawn, kinds, random));
@@ -211,6 +213,7 @@ Result<Case> draw_case(std::uint64_t seed, const CaseOptions& options) {
   if (random.one_in(3) && !drawn.stall_budget_bytes) drawn.stall_budget_bytes = random.below(1500);
   drawn.pace = draw_pace(options, drawn.topology.num_ranks(), random);
   drawn.faults = draw_faults(drawn, options, random);
+  draw_deaths(drawn, options);
   return drawn;
 }
 
@@ -220,6 +223,7 @@ std::string describe(const CaseFault& fault) {
     return fmt::format("rank {} pauses for {} ms from tick {}", fault.rank.value(), ms, fault.tick);
   if (fault.kind == FaultKind::jump)
     return fmt::format("the clock jumps by {} ms at tick {}", ms, fault.tick);
+  if (is_death(fault.kind)) return describe_death(fault);
   std::string text = fmt::format("rank {}: {} of {} {} {}", fault.rank.value(), to_string(fault.kind),
                                  fault.is_control ? "control" : "payload",
                                  fault.side == Side::send ? "send" : "receive", fault.occurrence);
@@ -241,6 +245,12 @@ std::string describe(const Case& drawn) {
       drawn.stall_budget_bytes ? std::to_string(*drawn.stall_budget_bytes) : "none",
       std::chrono::duration_cast<std::chrono::milliseconds>(drawn.engine.deadline).count(),
       drawn.engine.hold_forwards, drawn.pace.max_in_flight);
+  if (drawn.has_deaths) {
+    text += fmt::format("  heartbeat {} us, {} misses; {}\n",
+                        std::chrono::duration_cast<std::chrono::microseconds>(drawn.heartbeat.period).count(),
+                        drawn.heartbeat.misses,
+                        drawn.has_source ? "lost experts come from a source" : "every expert on two ranks");
+  }
   for (const CaseFault& fault : drawn.faults) text += fmt::format("  fault: {}\n", describe(fault));
   return text;
 }

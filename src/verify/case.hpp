@@ -8,6 +8,7 @@
 #include <trimtab/core/placement.hpp>
 #include <trimtab/core/topology.hpp>
 #include <trimtab/migrate/engine.hpp>
+#include <trimtab/transport/liveness.hpp>
 #include <trimtab/transport/transport.hpp>
 
 #include <cstdint>
@@ -27,9 +28,13 @@ struct CaseFault {
   std::optional<Rank> peer;
   std::uint64_t occurrence = 0;
   Errc code = Errc::peer_lost;
-  // Of pauses and jumps:
+  // Of pauses, jumps and deaths:
   std::uint64_t tick = 0;    ///< When it begins, counted from the begin of the first program.
   Clock::duration length{};  ///< Also of a delay.
+  /// Of deaths, instead of `tick`: with this change of state of the rank's engine, from 1.
+  std::optional<std::uint64_t> transition = std::nullopt;
+  /// Of cuts between halves: the ranks on the side of `rank`. Else only the link to `peer` is cut.
+  std::vector<Rank> side_of_rank = {};
 };
 
 /// How the ranks are driven: what a scheduler, a model or a slow machine decides elsewhere.
@@ -55,6 +60,11 @@ struct Case {
   std::optional<std::size_t> stall_budget_bytes = std::nullopt;
   Pace pace = {};
   std::vector<CaseFault> faults = {};
+
+  // Where ranks or links die:
+  bool has_deaths = false;
+  HeartbeatOptions heartbeat = {};
+  bool has_source = false;  ///< Of experts whose last slot is gone. Else every expert begins on two ranks.
 
   [[nodiscard]] std::vector<std::size_t> bundle_bytes() const;
 };

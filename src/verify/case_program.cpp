@@ -27,14 +27,20 @@ Result<Placement> after(const Placement& placement, const Step& step) {
 
 Result<Program> make_program(const Case& drawn, Epoch epoch, const Placement& from, const Placement& to,
                              const Story& story) {
+  return make_program(drawn, drawn.topology, epoch, from, to, story);
+}
+
+Result<Program> make_program(const Case& drawn, const Topology& topology, Epoch epoch, const Placement& from,
+                             const Placement& to, const Story& story) {
   const std::vector<std::size_t> bundle_bytes = drawn.bundle_bytes();
   const ProgramInput input{.epoch = epoch,
                            .from = from,
                            .to = to,
-                           .topology = drawn.topology,
+                           .topology = topology,
                            .bundle_bytes = bundle_bytes,
                            .staging_budget_bytes = drawn.engine.staging_budget_bytes,
-                           .stall_budget_bytes = drawn.stall_budget_bytes};
+                           .stall_budget_bytes = drawn.stall_budget_bytes,
+                           .has_source = drawn.has_source};
   Result<Program> program = build_program(input);
   if (program && story) story(explain(*program, input));
   return program;
@@ -58,7 +64,8 @@ std::optional<Violation> check_program(const Case& drawn, const Program& program
                                                  program.staging_bytes, drawn.engine.staging_budget_bytes));
   }
   const ProgramCost& cost = program.cost;
-  if (cost.bytes_moved > cost.bytes_moved_bound && cost.exchanges_forced == 0) {
+  const bool is_bounded = cost.exchanges_forced == 0 && cost.bytes_recovered == 0;
+  if (cost.bytes_moved > cost.bytes_moved_bound && is_bounded) {
     return violation(Check::bytes_moved,
                      fmt::format("{} bytes across ranks, and no exchange was forced; {} are enough",
                                  cost.bytes_moved, cost.bytes_moved_bound));

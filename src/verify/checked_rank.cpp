@@ -55,8 +55,11 @@ Result<std::unique_ptr<CheckedRank>> CheckedRank::make(const Setup& setup,
   Result<RoutingTable> table = RoutingTable::compile(drawn.first, drawn.topology, {Epoch{0}, 0});
   if (!table) return failure(std::move(table));
   std::unique_ptr<CheckedRank> rank(new CheckedRank(setup, std::move(*table)));
+  EngineOptions options = drawn.engine;
+  options.liveness = setup.liveness;
+  options.source = setup.source;
   Result<std::unique_ptr<Engine>> engine =
-      make_engine(setup.mutant, drawn.engine, rank->with_faults(std::move(channel)), rank->weights_.store(),
+      make_engine(setup.mutant, options, rank->with_faults(std::move(channel)), rank->weights_.store(),
                   rank->publisher_, drawn.topology, drawn.first, setup.clock);
   if (!engine) return failure(std::move(engine));
   rank->engine_ = std::move(*engine);
@@ -68,7 +71,7 @@ std::unique_ptr<Transport> CheckedRank::with_faults(std::unique_ptr<Transport> c
   std::vector<Fault> faults;
   for (std::size_t i = 0; i < setup_.drawn.faults.size(); ++i) {
     const CaseFault& fault = setup_.drawn.faults[i];
-    if (fault.rank != setup_.rank || fault.kind >= FaultKind::pause) continue;
+    if (fault.rank != setup_.rank || !is_message_fault(fault.kind)) continue;
     scripted_.push_back(i);
     faults.push_back(script_of(fault));
   }
@@ -80,6 +83,7 @@ std::unique_ptr<Transport> CheckedRank::with_faults(std::unique_ptr<Transport> c
 void CheckedRank::begin(const Program& program) {
   program_ = &program;
   has_found_corruption_ = false;
+  num_steps_left_ = program.steps.size();
   if (Status begun = engine_->begin(program); !begun)
     violate(Check::alive, fmt::format("a program was refused: {}", begun.error().message));
 }
@@ -97,6 +101,7 @@ CheckedRank::Turn CheckedRank::take_turn(Forward next) {
     return Turn::stopped;
   }
   if (*admission == Admission::hold) return Turn::held;
+  if (*admission == Admission::renew) return Turn::renewed;
   begin_batch(next);
   return Turn::began;
 }
@@ -105,7 +110,15 @@ void CheckedRank::progress() {
   if (is_in_doubt_) return;
   const Status progressed = engine_->progress(setup_.drawn.pace.budget);
   check_after_call();
-  if (!progressed) stop(progressed.error());
+  if (progressed) return;
+  if (setup_.liveness == nullptr || progressed.error().code != Errc::cancelled)
+    return stop(progressed.error());
+  give_up_batches();
+}
+
+/// Others may have finished them, so their bytes must be whole to the end; their counts are dropped.
+void CheckedRank::give_up_batches() {
+  while (num_in_flight_ > 0) end_batch(BatchEnd::given_up);
 }
 
 void CheckedRank::begin_batch(Forward forward) {
@@ -115,15 +128,36 @@ void CheckedRank::begin_batch(Forward forward) {
   ++num_in_flight_;
   const RoutingTable& table = **lane.lease;
   check_served(table, forward, "at its begin");
-  if (Status routed = counts_.route(table); !routed) violate(Check::counts, routed.error().message);
+  if (setup_.liveness == nullptr) return route(table);
+  check_alive(table);
 }
 
-void CheckedRank::end_batch() {
+/// Where forwards can be given up, one counts when it is over.
+void CheckedRank::end_batch(BatchEnd end) {
   Lane& lane = *lanes_[oldest_lane_];
   check_served(**lane.lease, lane.forward, "at its end");
+  if (setup_.liveness != nullptr && end == BatchEnd::finished) {
+    route(**lane.lease);
+    engine_->note_finished(lane.forward.next());
+  }
   lane.lease.reset();
   oldest_lane_ = (oldest_lane_ + 1) % lanes_.size();
   --num_in_flight_;
+}
+
+void CheckedRank::route(const RoutingTable& table) {
+  if (Status routed = counts_.route(table); !routed) violate(Check::counts, routed.error().message);
+}
+
+/// No table names a slot of a rank that is not in the view.
+void CheckedRank::check_alive(const RoutingTable& table) {
+  for (SlotId slot : table.view().slots) {
+    if (engine_->topology().is_alive(slot)) continue;
+    return violate(Check::one_view,
+                   fmt::format("the table of epoch {} names slot {} of rank {}, not in view {}",
+                               table.identity().epoch.value(), slot.value(),
+                               engine_->topology().rank_of(slot).value(), engine_->view().number));
+  }
 }
 
 const RoutingTable& CheckedRank::newest() const {
@@ -169,18 +203,36 @@ void CheckedRank::on_commit(const Step& step, Epoch epoch) {
                         epoch_.value()));
   } else {
     last_step_ = &program_->steps[index];
+    num_steps_left_ = program_->steps.size() - index - 1;
   }
   contents_.apply(step);
   epoch_ = epoch;
   has_committed_ = true;
 }
 
+/// Its table has an epoch of its own.
+void CheckedRank::on_view(const View& view) {
+  epoch_ = engine_->health().epoch;
+  if (!setup_.story) return;
+  std::string members;
+  for (Rank member : view.members) members += fmt::format(" {}", member.value());
+  setup_.story(fmt::format("rank {}: view {} of ranks{} from forward {} on, epoch {}, {} experts lost",
+                           setup_.rank.value(), view.number, members, view.resume.value(), epoch_.value(),
+                           view.lost.size()));
+}
+
 void CheckedRank::on_transition(StepState before, StepEvent event, StepState after) {
+  if (setup_.at_transition) setup_.at_transition();
   if (setup_.story) {
     setup_.story(fmt::format("rank {}: {} -> {} ({}), epoch {}", setup_.rank.value(), to_string(before),
                              to_string(after), to_string(event), epoch_.value()));
   }
-  if (after != StepState::idle) return;
+  const bool is_by_view = event == StepEvent::new_view_commit || event == StepEvent::new_view_abort;
+  if (after == StepState::staged) has_voted_yes_ = event == StepEvent::vote_yes;
+  const bool is_bound = before == StepState::draining || before == StepState::committed ||
+                        (before == StepState::staged && has_voted_yes_);
+  if (is_by_view && is_bound) ++num_resolved_;
+  if (after != StepState::idle || before == StepState::idle) return;
   if (event != StepEvent::release) has_rolled_back_ = true;
   program_ = nullptr;
 }
@@ -188,7 +240,7 @@ void CheckedRank::on_transition(StepState before, StepEvent event, StepState aft
 void CheckedRank::check_after_call() {
   if (std::exchange(has_committed_, false)) {
     check_bytes(Check::unnamed_bytes, fmt::format("after the commit of epoch {}", epoch_.value()));
-    if (publisher_.identity().epoch != epoch_) {
+    if (engine_->view().lost.empty() && publisher_.identity().epoch != epoch_) {
       violate(Check::one_epoch, fmt::format("epoch {} was committed, {} is in service", epoch_.value(),
                                             publisher_.identity().epoch.value()));
     }
@@ -234,7 +286,7 @@ void CheckedRank::check_all() {
 void CheckedRank::stop(const Error& error) {
   is_in_doubt_ = true;
   doubt_ = error.message;
-  while (num_in_flight_ > 0) end_batch();
+  give_up_batches();
 }
 
 void CheckedRank::violate(Check check, const std::string& what) {

@@ -13,6 +13,7 @@
 #include <trimtab/transport/faulty.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,6 +31,10 @@ class CheckedRank final : public EngineObserver {
     const Clock& clock;
     std::optional<Mutant> mutant = std::nullopt;
     Story story = {};
+    const Liveness* liveness = nullptr;  ///< Where ranks die.
+    ExpertSource* source = nullptr;
+    /// Told of each change of state, first of all; so that the rank can die with it.
+    std::function<void()> at_transition = {};
   };
 
   /// Takes the channel of `setup.rank`. @return the error of Engine::make.
@@ -43,21 +48,26 @@ class CheckedRank final : public EngineObserver {
   void begin(const Program& program);
 
   enum class Turn : std::uint8_t {
-    began,  ///< The forward is in flight here.
-    held,   ///< By the step.
-    full,   ///< As many batches as there may be are in flight.
+    began,    ///< The forward is in flight here.
+    held,     ///< By the step.
+    full,     ///< As many batches as there may be are in flight.
+    renewed,  ///< There is a new view, from whose first forward on it goes on.
     stopped,
   };
   /// Calls the engine once and begins forward `next` if that is admitted.
   Turn take_turn(Forward next);
-  /// The part that may run while nothing can begin here.
+  /// The part that may run while nothing can begin here. Gives all batches up when the view is ending.
   void progress();
   /// Ends the oldest batch, which must be in flight.
-  void end_batch();
+  void end_batch() { end_batch(BatchEnd::finished); }
 
   [[nodiscard]] std::size_t num_in_flight() const noexcept { return num_in_flight_; }
   /// Epoch of the newest batch. Precondition: one is in flight.
   [[nodiscard]] Epoch newest_epoch() const { return newest().identity().epoch; }
+  /// Whether all steps of the last program begun were committed here.
+  [[nodiscard]] bool has_committed_all() const noexcept { return num_steps_left_ == 0; }
+  /// Steps that a new view ended after this rank had said yes.
+  [[nodiscard]] std::uint64_t num_resolved() const noexcept { return num_resolved_; }
 
   /// So that a test can put a wrong byte there.
   [[nodiscard]] LayoutWeights& weights() noexcept { return weights_; }
@@ -85,6 +95,7 @@ class CheckedRank final : public EngineObserver {
   [[nodiscard]] const std::optional<Violation>& violation() const noexcept { return violation_; }
 
   void on_commit(const Step& step, Epoch epoch) override;
+  void on_view(const View& view) override;
   void on_transition(StepState before, StepEvent event, StepState after) override;
 
  private:
@@ -99,6 +110,8 @@ class CheckedRank final : public EngineObserver {
 
   [[nodiscard]] std::unique_ptr<Transport> with_faults(std::unique_ptr<Transport> channel);
   [[nodiscard]] const RoutingTable& newest() const;
+  enum class BatchEnd : std::uint8_t { finished, given_up };
+  void end_batch(BatchEnd end);
   void begin_batch(Forward forward);
   /// A slot of this rank that a table names.
   struct Named {
@@ -109,6 +122,9 @@ class CheckedRank final : public EngineObserver {
 
   void name_slots(const RoutingTable& table);
   void check_served(const RoutingTable& table, Forward forward, std::string_view when);
+  void check_alive(const RoutingTable& table);
+  void route(const RoutingTable& table);
+  void give_up_batches();
   void check_after_call();
   void check_staging();
   void check_bytes(Check check, std::string_view when);
@@ -137,6 +153,9 @@ class CheckedRank final : public EngineObserver {
   bool has_committed_ = false;    ///< In the present call.
   bool has_rolled_back_ = false;  ///< In the present call.
   bool has_found_corruption_ = false;
+  bool has_voted_yes_ = false;
+  std::size_t num_steps_left_ = 0;
+  std::uint64_t num_resolved_ = 0;
   bool is_in_doubt_ = false;
   std::string doubt_;
   std::optional<Violation> violation_;

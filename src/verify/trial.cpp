@@ -6,6 +6,7 @@
 #include "verify/program_outcome.hpp"
 #include "verify/random.hpp"
 #include "verify/traffic.hpp"
+#include "verify/view_trial.hpp"
 #include "verify/virtual_clock.hpp"
 
 #include <trimtab/transport/inproc.hpp>
@@ -266,7 +267,7 @@ void Trial::drive(std::size_t rank) {
 void Trial::strike_time_faults() {
   for (std::size_t i = 0; i < drawn_.faults.size(); ++i) {
     const CaseFault& fault = drawn_.faults[i];
-    if (fault.kind < FaultKind::pause || has_struck_[i] || fault.tick > tick_) continue;
+    if (is_message_fault(fault.kind) || has_struck_[i] || fault.tick > tick_) continue;
     has_struck_[i] = true;
     time_lost_ += fault.length;
     tell(describe(fault));
@@ -301,6 +302,7 @@ const CheckedRank* Trial::any_sure() const {
 }  // namespace
 
 Result<TrialReport> run_trial(const Case& drawn, std::optional<Mutant> mutant, const Story& story) {
+  if (drawn.has_deaths) return run_view_trial(drawn, mutant, story);
   Trial trial(drawn, mutant, story);
   if (Status made = trial.make_ranks(); !made) return failure(std::move(made));
   return trial.run();

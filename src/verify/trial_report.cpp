@@ -3,6 +3,13 @@
 
 namespace trimtab::verify {
 
+void TrialCounts::add_death(FaultKind kind) noexcept {
+  ++faults_injected;
+  if (kind == FaultKind::kill) ++kills;
+  if (kind == FaultKind::stop) ++stops;
+  if (kind == FaultKind::cut) ++cuts;
+}
+
 TrialCounts& TrialCounts::operator+=(const TrialCounts& other) noexcept {
   programs += other.programs;
   faults_injected += other.faults_injected;
@@ -14,6 +21,10 @@ TrialCounts& TrialCounts::operator+=(const TrialCounts& other) noexcept {
   corrupted_detected += other.corrupted_detected;
   bytes_moved += other.bytes_moved;
   bytes_lower_bound += other.bytes_lower_bound;
+  kills += other.kills;
+  stops += other.stops;
+  cuts += other.cuts;
+  views += other.views;
   // Products, since ratios would round.
   const bool is_nearer =
       staging_budget_bytes == 0 || std::uint64_t{other.staging_peak_bytes} * staging_budget_bytes >

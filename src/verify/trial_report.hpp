@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "verify/verify_options.hpp"
 #include "verify/violation.hpp"
 
 #include <cstddef>
@@ -24,6 +25,13 @@ struct TrialCounts {
   std::size_t staging_peak_bytes = 0;    ///< Of the case that came nearest to its budget.
   std::size_t staging_budget_bytes = 0;  ///< Of the same case.
 
+  std::uint64_t kills = 0;  ///< Ranks that were killed.
+  std::uint64_t stops = 0;  ///< Ranks that did nothing for a while.
+  std::uint64_t cuts = 0;   ///< Of links.
+  std::uint64_t views = 0;  ///< Those that followed another one.
+
+  /// One more that struck.
+  void add_death(FaultKind kind) noexcept;
   TrialCounts& operator+=(const TrialCounts& other) noexcept;
   friend bool operator==(const TrialCounts&, const TrialCounts&) = default;
 };

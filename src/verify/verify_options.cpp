@@ -9,8 +9,8 @@ namespace trimtab::verify {
 namespace {
 
 constexpr std::string_view layout_names[]{"dense", "strided", "nz"};
-constexpr std::string_view fault_names[]{"drop",    "corrupt", "duplicate", "delay",
-                                         "reorder", "fail",    "pause",     "jump"};
+constexpr std::string_view fault_names[]{"drop",  "corrupt", "duplicate", "delay", "reorder", "fail",
+                                         "pause", "jump",    "kill",      "stop",  "cut"};
 
 Result<FaultKind> fault_kind_named(std::string_view name) {
   const auto* const found = std::ranges::find(fault_names, name);
@@ -22,6 +22,11 @@ Result<FaultKind> fault_kind_named(std::string_view name) {
 }  // namespace
 
 std::string_view to_string(FaultKind kind) noexcept { return fault_names[static_cast<std::size_t>(kind)]; }
+
+FaultKinds without_deaths(FaultKinds kinds) {
+  std::erase_if(kinds, is_death);
+  return kinds;
+}
 
 Result<FaultKinds> fault_kinds_named(std::string_view names) {
   if (names == "all") return FaultKinds(std::begin(all_fault_kinds), std::end(all_fault_kinds));

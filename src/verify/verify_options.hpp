@@ -12,12 +12,32 @@
 
 namespace trimtab::verify {
 
-/// What goes wrong around an engine. The first six happen to messages, the last two to ranks and time.
-enum class FaultKind : std::uint8_t { drop, corrupt, duplicate, delay, reorder, fail, pause, jump };
+/// What goes wrong around an engine. The first six happen to messages, the next two to ranks and time; the
+/// last three can only be survived in a new view.
+enum class FaultKind : std::uint8_t {
+  drop,
+  corrupt,
+  duplicate,
+  delay,
+  reorder,
+  fail,
+  pause,
+  jump,
+  kill,  ///< A rank is gone from one moment on.
+  stop,  ///< A rank does nothing for a while, nor does it beat.
+  cut,   ///< Links lose everything from one moment on.
+};
 inline constexpr FaultKind all_fault_kinds[]{FaultKind::drop,  FaultKind::corrupt, FaultKind::duplicate,
                                              FaultKind::delay, FaultKind::reorder, FaultKind::fail,
-                                             FaultKind::pause, FaultKind::jump};
+                                             FaultKind::pause, FaultKind::jump,    FaultKind::kill,
+                                             FaultKind::stop,  FaultKind::cut};
 using FaultKinds = std::set<FaultKind>;
+
+[[nodiscard]] constexpr bool is_message_fault(FaultKind kind) noexcept { return kind < FaultKind::pause; }
+/// Whether it takes a rank or a link away.
+[[nodiscard]] constexpr bool is_death(FaultKind kind) noexcept { return kind >= FaultKind::kill; }
+/// `kinds` without deaths.
+[[nodiscard]] FaultKinds without_deaths(FaultKinds kinds);
 
 [[nodiscard]] std::string_view to_string(FaultKind kind) noexcept;
 

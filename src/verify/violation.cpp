@@ -7,9 +7,9 @@ namespace trimtab::verify {
 
 std::string_view to_string(Check check) noexcept {
   constexpr std::string_view names[]{
-      "served bytes",    "one epoch",   "rolled back", "unnamed bytes", "addresses",
-      "step of program", "bytes moved", "staging",     "coverage",      "deadline",
-      "doubt",           "counts",      "corruption",  "alive"};
+      "served bytes", "one epoch",       "one view",    "rolled back", "unnamed bytes",
+      "addresses",    "step of program", "bytes moved", "staging",     "coverage",
+      "deadline",     "doubt",           "counts",      "corruption",  "alive"};
   return names[static_cast<std::size_t>(check)];
 }
 

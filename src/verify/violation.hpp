@@ -12,6 +12,7 @@ namespace trimtab::verify {
 enum class Check : std::uint8_t {
   served_bytes,     ///< A batch reads the experts that its table names (M1).
   one_epoch,        ///< All ranks serve a forward under one epoch, and end in one (M2).
+  one_view,         ///< Those that serve have one view, and nobody serves that is not in it.
   rolled_back,      ///< After a rollback all bytes are as before (M3).
   unnamed_bytes,    ///< A commit writes what the step names and nothing else (M4).
   addresses,        ///< Storage bases and format tags stay (M4).

@@ -3,15 +3,30 @@
 
 import json
 import os
+import pathlib
+import signal
 import subprocess
+import time
 import unittest
 
 from program import BINARY, ProgramTest, run
 
 MPIEXEC = os.environ.get("TRIMTAB_MPIEXEC", "").split()  # Empty where it was built without MPI.
 KEYS = ["schema", "transport", "cases", "programs", "faults_injected", "committed", "rolled_back", "in_doubt",
-        "in_doubt_resolved", "violations", "mutants", "mutants_caught", "corrupted", "corrupted_detected", "bytes_moved",
+        "in_doubt_resolved", "kills", "stops", "cuts", "views", "violations", "mutants", "mutants_caught", "corrupted", "corrupted_detected", "bytes_moved",
         "bytes_lower_bound", "staging_peak_bytes", "staging_budget_bytes", "seconds", "failed_checks", "mutant_trials"]
+
+
+def children_of(process):
+    return [int(child) for child in pathlib.Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+
+
+def is_running(process):
+    """Zombies of a dead parent are no more than a number."""
+    try:
+        return pathlib.Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except FileNotFoundError:
+        return False
 
 
 class CampaignTest(ProgramTest):
@@ -102,6 +117,59 @@ class Verify(CampaignTest):
         self.check(self.read_json("verify.json"), 20)
         for word in ("programs", "lower bound", "staging", "violations  0"):
             self.assertIn(word, summary)
+
+
+class VerifyOverUcx(CampaignTest):
+    """The program forks its ranks itself, and does away with them."""
+
+    def setUp(self):
+        super().setUp()
+        if "built without UCX" in run("verify", "--transport", "ucx", "--campaign", 1, cwd=self.folder).stderr:
+            self.skipTest("built without UCX")
+
+    def verify(self, *arguments):
+        done = run("verify", "--transport", "ucx", "--ranks", 3, *arguments, "--json", "-", cwd=self.folder)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return json.loads(done.stdout)
+
+    def test_processes_that_are_killed_stopped_and_cut_off(self):
+        document = self.verify("--campaign", 30, "--faults", "kill,stop,cut")
+        self.check(document, 30)
+        self.assertEqual(document["transport"], "ucx")
+        struck = document["kills"] + document["stops"] + document["cuts"]
+        self.assertEqual(document["faults_injected"], struck)
+        self.assertGreater(struck, 8)
+        self.assertGreater(document["views"], 4)
+        self.assertGreater(document["in_doubt_resolved"], 0)
+
+    def test_messages_that_are_lost(self):
+        document = self.verify("--campaign", 6, "--faults", "drop,corrupt")
+        self.check(document, 6)
+        self.assertEqual(document["views"], 0)
+
+    def test_leaves_no_process_behind(self):
+        command = [BINARY, "verify", "--transport", "ucx", "--campaign", "50", "--faults", "stop", "--deadline-ms", "1000"]
+        for number in (signal.SIGINT, signal.SIGKILL):
+            with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as program:
+                ranks = self.await_children(program.pid)
+                program.send_signal(number)
+                self.assertEqual(program.wait(), 130 if number == signal.SIGINT else -number)
+            self.await_true(lambda ranks=ranks: not any(map(is_running, ranks)))
+
+    def await_children(self, process):
+        self.await_true(lambda: len(children_of(process)) >= 3)
+        return children_of(process)
+
+    def await_true(self, condition):
+        until = time.monotonic() + 60
+        while not condition():
+            self.assertLess(time.monotonic(), until, "waited too long")
+            time.sleep(0.01)
+
+    def test_bad_input(self):
+        self.fail_with(2, "verify", "--transport", "ucx", "--ranks", 65, says=("--ranks", "65 > 64"))
+        self.fail_with(2, "verify", "--transport", "ucx", "--mutants", says=("--mutants",))
+        self.fail_with(4, "verify", "--transport", "ucx", "--staging-budget", 1, says=("one bundle takes",))
 
 
 class Refusals(ProgramTest):

@@ -15,14 +15,15 @@ TEST(FaultKinds, AreNamedOneByOneOrTogether) {
 TEST(FaultKinds, AreWrittenAsTheyAreRead) {
   for (FaultKind kind : all_fault_kinds)
     EXPECT_EQ(fault_kinds_named(to_string(kind)).value(), FaultKinds{kind});
-  for (const char* names : {"none", "all", "drop,jump", "corrupt,fail,pause"})
+  for (const char* names : {"none", "all", "drop,jump", "corrupt,fail,pause", "kill,stop,cut"})
     EXPECT_EQ(to_string(fault_kinds_named(names).value()), names);
 }
 
 TEST(FaultKinds, RefuseAnUnknownName) {
   for (const char* names : {"dorp", "drop,", "", "drop,all"}) EXPECT_FALSE(fault_kinds_named(names)) << names;
   EXPECT_EQ(fault_kinds_named("drop,dorp").error().message,
-            "'dorp' is not all, none or any of drop, corrupt, duplicate, delay, reorder, fail, pause, jump");
+            "'dorp' is not all, none or any of drop, corrupt, duplicate, delay, reorder, fail, pause, jump, "
+            "kill, stop, cut");
 }
 
 TEST(LayoutFamilies, AreNamed) {
