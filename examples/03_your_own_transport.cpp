@@ -22,7 +22,7 @@ namespace {
 constexpr std::int32_t num_ranks = 4;
 constexpr std::int32_t num_layers = 2;
 constexpr std::int32_t num_experts = 16;  // As many slots.
-constexpr std::size_t slot_bytes = std::size_t{64} << 10;
+constexpr std::size_t slot_bytes = std::size_t{16} << 10;
 constexpr std::uint32_t num_rounds = 3;
 
 /// Round after round, experts move on by one slot more than a rank has: no rank keeps any.
@@ -65,7 +65,7 @@ class Server {
       if (Status registered = register_layer(layer); !registered) return registered;
     }
     EngineOptions options;
-    options.staging_budget_bytes = std::size_t{1} << 20;
+    options.staging_budget_bytes = std::size_t{256} << 10;
     auto engine = Engine::make(options, std::move(channel), store_, publisher_, ranks_, place(0), clock_);
     if (!engine) return failure(std::move(engine));
     engine_ = *std::move(engine);

@@ -12,7 +12,7 @@ using trimtab::Errc;
 using trimtab::Side;
 
 /// Up to here a message goes by the lane: launching a group costs more. With memory on a device: none.
-constexpr std::size_t inline_bytes = 64;
+constexpr std::size_t inline_bytes = 512;
 
 void settle(OpenLeg& leg) {
   leg.is_open = false;
