@@ -2,6 +2,7 @@
 #include "nccl_like.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -34,6 +35,8 @@ Link::~Link() {
   }
   changed_.notify_all();
   device_.join();
+  const bool is_empty = streams_[0].empty() && streams_[1].empty();
+  if (!is_empty) end_process("a communicator is destroyed while its groups wait");
 }
 
 Event Link::launch(std::size_t side, std::vector<Operation> operations) {
@@ -69,13 +72,22 @@ void Link::run_groups() {
     lock.unlock();
     run(first, second);
     lock.lock();
-    for (std::deque<Group>& stream : streams_) {
-      stream.front().event.is_over_->store(true, std::memory_order_release);
-      stream.pop_front();
-    }
     is_running_ = false;
-    changed_.notify_all();
+    end_front(1);
+    lock.unlock();
+    std::this_thread::sleep_for(std::chrono::microseconds(50));  // Two devices are never through at once.
+    lock.lock();
+    end_front(0);
   }
+}
+
+/// What was aborted meanwhile never ends.
+void Link::end_front(std::size_t side) {
+  if (!is_aborted_[side]) {
+    streams_[side].front().event.is_over_->store(true, std::memory_order_release);
+    streams_[side].pop_front();
+  }
+  changed_.notify_all();
 }
 
 void Link::run(const Group& first, const Group& second) {

@@ -54,6 +54,7 @@ class Link {
 
  private:
   void run_groups();
+  void end_front(std::size_t side);
   void run(const Group& first, const Group& second);
   void copy(std::span<const Operation> from, std::span<const Operation> to);
 
@@ -61,7 +62,7 @@ class Link {
   std::condition_variable changed_;
   std::array<std::deque<Group>, 2> streams_;
   std::array<bool, 2> is_aborted_{};
-  bool is_running_ = false;
+  bool is_running_ = false;  ///< Memory is touched.
   bool is_over_ = false;
   std::vector<std::byte> fifo_;
   std::thread device_;

@@ -61,6 +61,20 @@ TEST(GroupedEnd, FinishesWhatRanAtThePeerBeforeItClosed) {
   EXPECT_TRUE(memory == message);
 }
 
+TEST(GroupedEnd, SendThatHasMetItsReceiveIsDoneThoughItWasCancelled) {
+  const std::vector<End> ends = own::make_grouped_transports(2);
+  const Bytes message = pattern(Rank{0}, Rank{1}, 1, 100'000);
+  Bytes memory(message.size());
+  const Ticket sent = post(*ends[0], send_leg(Rank{1}, tag, message));
+  const Ticket received = post(*ends[1], receive_leg(Rank{0}, tag, memory));
+  EXPECT_EQ(*ends[1]->poll(received, at_once), Progress::pending) << "granted";
+  ends[0]->cancel(sent);
+  EXPECT_EQ(*ends[1]->poll(received, at_once), Progress::pending) << "asked to forget it";
+  EXPECT_EQ(*finish_beside(*ends[0], sent, *ends[1]), Progress::done);
+  expect_done(*ends[1], received);
+  EXPECT_TRUE(memory == message);
+}
+
 TEST(GroupedEnd, GetsTheMemoryOfAGroupBackThatItsPeerNeverLaunches) {
   const std::vector<End> ends = own::make_grouped_transports(3);
   Bytes memory(1000);

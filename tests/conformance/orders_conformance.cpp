@@ -52,5 +52,28 @@ TEST_P(TransportConformance, DeliversWhatRanksPostInOppositeOrders) {
   });
 }
 
+TEST_P(TransportConformance, DeliversInOrderWhatWasSentBeforeItsReceives) {
+  run([](End end) {
+    std::vector<Bytes> sent;
+    std::vector<Ticket> tickets;
+    const std::vector<std::size_t> sizes{10, 70'000, 0, 300, 70'000, 10};
+    for (std::uint32_t m = 0; m < sizes.size(); ++m) {
+      for (Rank peer : others(*end)) {
+        sent.push_back(pattern(end->rank(), peer, m, sizes[m]));
+        tickets.push_back(post(*end, send_leg(peer, Tag{3}, sent.back())));
+      }
+    }
+    meet(*end);
+    for (std::uint32_t m = 0; m < sizes.size(); ++m) {
+      for (Rank peer : others(*end)) {
+        EXPECT_TRUE(receive(*end, peer, Tag{3}, sizes[m]) == pattern(peer, end->rank(), m, sizes[m]))
+            << "message " << m;
+      }
+    }
+    for (Ticket ticket : tickets) expect_done(*end, ticket);
+    meet(*end);
+  });
+}
+
 }  // namespace
 }  // namespace trimtab::test
