@@ -145,7 +145,8 @@ Outcome run_mpi(const RunOptions& options) {
   return status;
 }
 
-Result<std::unique_ptr<Transport>> open_ucx(const Bootstrap& bootstrap) {
+Result<std::unique_ptr<Transport>> open_ucx(const RunOptions& options, Bootstrap bootstrap) {
+  bootstrap.deadline = std::chrono::milliseconds(options.deadline_ms);
   Result<UcxSession> session = UcxSession::start(bootstrap);
   if (!session) return failure(std::move(session));
   return make_ucx_transport(*session);
@@ -153,7 +154,7 @@ Result<std::unique_ptr<Transport>> open_ucx(const Bootstrap& bootstrap) {
 
 /// As a rank of a job that others started.
 Outcome run_ucx_rank(const RunOptions& options, const Bootstrap& bootstrap) {
-  const Result<std::unique_ptr<Transport>> root = open_ucx(bootstrap);
+  const Result<std::unique_ptr<Transport>> root = open_ucx(options, bootstrap);
   if (!root) return tl::unexpected(root.error());
   RankRun run(options, **root);
   const Outcome outcome = run.run();
@@ -163,7 +164,7 @@ Outcome run_ucx_rank(const RunOptions& options, const Bootstrap& bootstrap) {
 /// With ranks of its own on this machine.
 Outcome run_ucx_here(const RunOptions& options) {
   const auto serve = [&](const Bootstrap& bootstrap) -> Outcome {
-    const Result<std::unique_ptr<Transport>> root = open_ucx(bootstrap);
+    const Result<std::unique_ptr<Transport>> root = open_ucx(options, bootstrap);
     if (!root) return tl::unexpected(root.error());
     return RankRun(options, **root).run();
   };
