@@ -75,6 +75,7 @@ class Guardian:
         self.pid = os.fork()
         if self.pid == 0:
             os.setsid()  # Ctrl-C does not reach it.
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
             os.close(self.held)
             os.read(watched, 1)
             remove_namespaces(owner)
