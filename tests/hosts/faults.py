@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cut link, a dead or a stopped rank ends the job: every process, in time, with a word why. What the processes end with
-is written down with their launchers."""
+"""A cut link, a dead or a stopped rank ends the job: every process, in time, with a word why. What the
+processes end with is written down with their launchers."""
 
 import contextlib
 import os

@@ -26,7 +26,8 @@ class Guarding(unittest.TestCase):
         for end in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
             with self.subTest(end=end):
                 with subprocess.Popen([sys.executable, "-B", "-c", MAKER], cwd=pathlib.Path(__file__).parent,
-                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as maker:
+                                      stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                      stderr=subprocess.DEVNULL) as maker:
                     maker.stdout.readline()
                     mine = [name for name in namespaces() if name.startswith(f"trimtab-hosts-{maker.pid}-")]
                     self.assertEqual(len(mine), 2)

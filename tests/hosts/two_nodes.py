@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Four ranks on two nodes: what crosses the link is what the program says; a cut link or a dead rank ends
-the job.
+"""Four ranks on two nodes: what crosses the link is what the program says; a cut link, a dead or a
+stopped rank ends the job.
 
-two_nodes.py --transport mpi, with the program in TRIMTAB_BINARY. Skips, with status 77, where no namespaces can be made.
+two_nodes.py --transport mpi|ucx, with the program in TRIMTAB_BINARY. Skips, with status 77, where no namespaces
+can be made.
 """
 
 import argparse
