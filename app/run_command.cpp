@@ -148,7 +148,8 @@ Outcome run_mpi(const RunOptions& options) {
   return status;
 }
 
-Result<std::unique_ptr<Transport>> open_ucx(const Bootstrap& bootstrap) {
+Result<std::unique_ptr<Transport>> open_ucx(const RunOptions& options, Bootstrap bootstrap) {
+  bootstrap.deadline = std::chrono::milliseconds(options.deadline_ms);
   Result<UcxSession> session = UcxSession::start(bootstrap);
   if (!session) return failure(std::move(session));
   return make_ucx_transport(*session);
@@ -156,7 +157,7 @@ Result<std::unique_ptr<Transport>> open_ucx(const Bootstrap& bootstrap) {
 
 /// As a rank of a job that others started.
 Outcome run_ucx_rank(const RunOptions& options, const Bootstrap& bootstrap) {
-  const Result<std::unique_ptr<Transport>> root = open_ucx(bootstrap);
+  const Result<std::unique_ptr<Transport>> root = open_ucx(options, bootstrap);
   if (!root) return tl::unexpected(root.error());
   RankRun run(options, **root);
   const Outcome outcome = run.run();
@@ -193,7 +194,7 @@ Outcome run_ucx_here(RunOptions options) {
     if (options.checkpoint.empty()) return failure(Errc::io, "no temporary folder can be made");
   }
   const auto serve = [&](const Bootstrap& bootstrap) -> Outcome {
-    const Result<std::unique_ptr<Transport>> root = open_ucx(bootstrap);
+    const Result<std::unique_ptr<Transport>> root = open_ucx(options, bootstrap);
     if (!root) return tl::unexpected(root.error());
     return RankRun(options, **root).run();
   };

@@ -20,12 +20,14 @@ void on_threads(std::int32_t num_ranks, const std::function<void(Rank)>& body) {
   for (Rank rank : ids<Rank>(num_ranks)) threads.emplace_back([&body, rank] { body(rank); });
 }
 
-Sessions start(std::int32_t num_ranks) {
+Sessions start(std::int32_t num_ranks, Clock::duration deadline) {
   Sessions sessions(static_cast<std::size_t>(num_ranks));
   const auto ranks = make_local_bootstraps(num_ranks);
   EXPECT_TRUE(ranks) << ranks.error().message;
   on_threads(num_ranks, [&](Rank rank) {
-    Result<UcxSession> session = UcxSession::start((*ranks)[rank.index()]);
+    Bootstrap bootstrap = (*ranks)[rank.index()];
+    bootstrap.deadline = deadline;
+    Result<UcxSession> session = UcxSession::start(bootstrap);
     ASSERT_TRUE(session) << session.error().message;
     sessions[rank.index()].emplace(std::move(*session));
   });
@@ -34,7 +36,7 @@ Sessions start(std::int32_t num_ranks) {
 
 Sessions& sessions_of(std::int32_t num_ranks) {
   static std::map<std::int32_t, Sessions> all;
-  if (!all.contains(num_ranks)) all.emplace(num_ranks, start(num_ranks));
+  if (!all.contains(num_ranks)) all.emplace(num_ranks, start(num_ranks, std::chrono::seconds(30)));
   return all.at(num_ranks);
 }
 
@@ -56,6 +58,15 @@ ConformanceParam ucx(std::int32_t num_ranks) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Ucx, TransportConformance, testing::Values(ucx(1), ucx(2), ucx(4)), name_of);
+
+TEST(UcxSession, NamesARankThatOpensNoChannelWithinTheDeadlineOfTheBootstrap) {
+  Sessions sessions = start(2, std::chrono::seconds(3));
+  ASSERT_TRUE(sessions[0] && sessions[1]);
+  const Result<End> end = make_ucx_transport(*sessions[0]);
+  ASSERT_FALSE(end);
+  EXPECT_EQ(end.error().code, Errc::timeout);
+  EXPECT_EQ(end.error().message, "ucx end of rank 0: rank 1 has not opened channel 0 after 3000 ms");
+}
 
 }  // namespace
 }  // namespace trimtab::test

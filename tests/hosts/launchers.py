@@ -2,7 +2,10 @@
 """Starts the ranks of a job on the nodes. One class for each transport: RANKS ranks, the first half on node 0."""
 
 import os
+import re
+import signal
 import subprocess
+import time
 
 RANKS = 4
 
@@ -35,26 +38,36 @@ class Job:
         return pids
 
     def finish(self, within_s):
-        """@return the worst status and what all said."""
-        statuses = [starter.wait(timeout=within_s) for starter in self.starters]
+        """@return the status of each starter, and what all said."""
+        until = time.monotonic() + within_s
+        statuses = [starter.wait(timeout=max(until - time.monotonic(), 0.01)) for starter in self.starters]
         with self.said:
             self.said.seek(0)
-            return max(statuses, key=abs), self.said.read()
+            return statuses, self.said.read()
 
 
 class MpiLauncher:
     """One mpirun on node 0, which starts its daemon on node 1 by entering the namespace. Inside a node too bytes go through
     TCP, so that they can be counted; the daemons notice within seconds that they cannot reach each other."""
 
-    transport = "mpi"
-    # The program names who is silent; before all are connected, MPI itself may name an address first.
-    says_of_cut = r"(?m)^trimtab run: (rank \d: |MPI_)|to the peer 10\.77\.0\.\d"
+    transport, has_campaigns = "mpi", True
+    # Headers of messages, TCP and Ethernet beside the payload, and acknowledgements; starting and ending the job.
+    most_overhead, start_bytes = 1.10, 500000
+    deadline_s, slack_s = 2, 25  # For a busy machine, and for daemons that find out on their own.
 
     @staticmethod
     def why_not():
         if "Open MPI" in subprocess.run(["mpirun", "--version"], text=True, capture_output=True, check=False).stdout:
             return None
         return "mpirun is not that of Open MPI"
+
+    @staticmethod
+    def check_loss(test, statuses, said, lost):
+        """`lost`: ranks that are dead or silent. The job ends with them."""
+        test.assertNotEqual(statuses, [0], said)
+        # The program names who is silent; before all are connected, MPI itself may name an address first.
+        test.assertRegex(said, rf"rank {lost[0]}" if len(lost) == 1 else
+                         r"(?m)^trimtab run: (rank \d: |MPI_)|to the peer 10\.77\.0\.\d")
 
     def __init__(self, nodes, folder):
         self.nodes, self.folder = nodes, folder
@@ -76,4 +89,43 @@ class MpiLauncher:
         return Job(self.folder, [((launcher, program), {})], environment)
 
 
-LAUNCHERS = {launcher.transport: launcher for launcher in (MpiLauncher,)}
+class UcxLauncher:
+    """No launcher: every rank is started on its node and told where rank 0 is."""
+
+    transport, has_campaigns = "ucx", False
+    port = 7077
+    # Seen: 1.035 within and 1.039 between nodes with small messages and the meeting, 1.007 with large ones alone.
+    most_overhead, start_bytes = 1.04, 250000
+    deadline_s, slack_s = 3, 15  # For a busy machine.
+    # What a rank ends with that loses others, or that the others lost without its being killed.
+    status_of_loser = status_of_lost = 5
+
+    @staticmethod
+    def why_not():
+        return None
+
+    @classmethod
+    def check_loss(cls, test, statuses, said, lost):
+        """`lost`: ranks that were killed, stopped or cut off. Each of the others names one it waits for."""
+        for rank, status in enumerate(statuses):
+            if status != -signal.SIGKILL:
+                test.assertEqual(status, cls.status_of_lost if rank in lost else cls.status_of_loser, said)
+        speakers = [status for status in statuses if status > 0]
+        test.assertEqual(len(re.findall(r"(?m)^trimtab run: .*\brank \d", said)), len(speakers), said)
+        # Who only waits may end before the one that it waits for has said why; a death is seen at once.
+        for rank in (rank for rank, status in enumerate(statuses) if status == -signal.SIGKILL):
+            test.assertRegex(said, rf"(?m)^trimtab run: .*\brank {rank}\b")
+
+    def __init__(self, nodes, folder):
+        self.nodes, self.folder = nodes, folder
+
+    def launch(self, *program):
+        return Job(self.folder, [((self.nodes.inside(rank * 2 // RANKS), program), self.place_of(rank))
+                                 for rank in range(RANKS)], {})
+
+    def place_of(self, rank):
+        return {"TRIMTAB_RANK": str(rank), "TRIMTAB_NUM_RANKS": str(RANKS),
+                "TRIMTAB_BOOTSTRAP": f"{self.nodes.addresses[0]}:{self.port}"}
+
+
+LAUNCHERS = {launcher.transport: launcher for launcher in (MpiLauncher, UcxLauncher)}

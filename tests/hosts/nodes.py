@@ -75,6 +75,7 @@ class Guardian:
         self.pid = os.fork()
         if self.pid == 0:
             os.setsid()  # Ctrl-C does not reach it.
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
             os.close(self.held)
             os.read(watched, 1)
             remove_namespaces(owner)
@@ -114,6 +115,13 @@ class Nodes:
             ip("-n", self.name(node), "link", "set", LINK, "up")
             # Else a connection whose bytes nobody confirms lasts for a quarter of an hour.
             subprocess.run(self.inside(node, "sysctl", "-qw", "net.ipv4.tcp_retries2=3"), check=True)
+        self.await_link()
+
+    def await_link(self):
+        """The kernel calls it up some time after both ends are; UCX takes no interface before."""
+        for node in (0, 1):
+            while json.loads(ip("-n", self.name(node), "-j", "link", "show", "dev", LINK))[0]["operstate"] != "UP":
+                time.sleep(0.01)
 
     @staticmethod
     def name(node):
@@ -128,6 +136,7 @@ class Nodes:
 
     def mend(self):
         ip("-n", self.name(0), "link", "set", LINK, "up")
+        self.await_link()
 
     def bytes_between(self):
         """Sent over the link so far, both ways, headers included."""

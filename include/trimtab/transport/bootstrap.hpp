@@ -27,7 +27,7 @@ struct Bootstrap {
   std::uint16_t port = 0;  ///< Of rank 0.
   std::string job;         ///< Processes of different jobs refuse each other.
   std::string found_in;    ///< "TRIMTAB_BOOTSTRAP", "mpirun", "torchrun", "slurm", …: for people.
-  Clock::duration deadline = std::chrono::seconds(30);  ///< For all to meet.
+  Clock::duration deadline = std::chrono::seconds(30);  ///< For all to meet; then for each channel to open.
   /// Rank 0 only, optional: a socket that listens on `port` already, so that nobody else can take it.
   std::shared_ptr<Socket> listening = nullptr;
 };

@@ -14,7 +14,8 @@ Result<UcxSession> UcxSession::start(const Bootstrap& bootstrap, const UcxOption
   const auto deadline = std::chrono::steady_clock::now() + bootstrap.deadline;
   Result<std::shared_ptr<ucx::Context>> context = ucx::Context::open(options.is_tuned);
   if (!context) return failure(std::move(context));
-  auto lobby = ucx::UcxEnd::open(std::move(*context), bootstrap.rank, bootstrap.num_ranks);
+  auto lobby =
+      ucx::UcxEnd::open(std::move(*context), bootstrap.rank, bootstrap.num_ranks, bootstrap.deadline);
   if (!lobby) return failure(std::move(lobby));
   const auto addresses = bootstrap_all_gather(bootstrap, (*lobby)->address());
   if (!addresses) return tl::unexpected(addresses.error());

@@ -14,8 +14,6 @@ namespace {
 
 using std::chrono::steady_clock;
 
-/// For all ranks to open a channel.
-constexpr std::chrono::seconds open_time{30};
 /// For what was said last to leave this process.
 constexpr std::chrono::milliseconds close_time{100};
 /// For the peers to say that they know. Those that do not look at the channel, or are stopped, do not.
@@ -33,8 +31,8 @@ std::size_t buffer_bytes(std::int32_t num_ranks) {
 
 }  // namespace
 
-UcxEnd::UcxEnd(Rank rank, std::int32_t num_ranks)
-    : rank_(rank), num_ranks_(num_ranks), exchange_(rank, num_ranks) {
+UcxEnd::UcxEnd(Rank rank, std::int32_t num_ranks, Clock::duration open_time)
+    : rank_(rank), num_ranks_(num_ranks), open_time_(open_time), exchange_(rank, num_ranks) {
   // MPI tags are ints: what runs here must not be refused there.
   capabilities_ = {
       .name = "ucx",
@@ -48,8 +46,8 @@ UcxEnd::UcxEnd(Rank rank, std::int32_t num_ranks)
 UcxEnd::~UcxEnd() { join(); }
 
 Result<std::unique_ptr<UcxEnd>> UcxEnd::open(std::shared_ptr<Context> context, Rank rank,
-                                             std::int32_t num_ranks) {
-  std::unique_ptr<UcxEnd> end(new UcxEnd(rank, num_ranks));
+                                             std::int32_t num_ranks, Clock::duration open_time) {
+  std::unique_ptr<UcxEnd> end(new UcxEnd(rank, num_ranks, open_time));
   Result<std::unique_ptr<Worker>> worker = Worker::open(std::move(context), num_ranks, end->exchange_);
   if (!worker) return failure(std::move(worker));
   end->worker_ = std::move(*worker);
@@ -174,13 +172,13 @@ void UcxEnd::cancel(Ticket ticket) noexcept {
 Result<std::unique_ptr<Transport>> UcxEnd::open_channel() {
   if (is_closed_)
     return failure(Errc::closed, fmt::format("ucx end of rank {}: open_channel after close", rank_.value()));
-  Result<std::unique_ptr<UcxEnd>> child = open(worker_->context(), rank_, num_ranks_);
+  Result<std::unique_ptr<UcxEnd>> child = open(worker_->context(), rank_, num_ranks_, open_time_);
   if (!child) return failure(std::move(child));
   return connect_child(std::move(*child), num_children_++);
 }
 
 Result<std::unique_ptr<Transport>> UcxEnd::connect_child(std::unique_ptr<UcxEnd> child, std::uint64_t index) {
-  const auto deadline = deadline_after(open_time);
+  const auto deadline = deadline_after(open_time_);
   for (Rank peer : ids<Rank>(num_ranks_)) {
     if (is_there(peer)) exchange_.send_address(peer, index, child->address());
   }
@@ -210,9 +208,10 @@ Status UcxEnd::await_addresses(std::uint64_t channel, time_point deadline) {
     return true;
   };
   if (advance_until(deadline - steady_clock::now(), have_come)) return {};
-  return failure(Errc::timeout,
-                 fmt::format("ucx end of rank {}: rank {} has not opened channel {} after {} s",
-                             rank_.value(), missing.value(), channel, open_time.count()));
+  return failure(
+      Errc::timeout,
+      fmt::format("ucx end of rank {}: rank {} has not opened channel {} after {} ms", rank_.value(),
+                  missing.value(), channel, open_time_ / std::chrono::milliseconds(1)));
 }
 
 std::vector<Rank> UcxEnd::take_peer_down_events() {

@@ -14,9 +14,9 @@ namespace trimtab::ucx {
 /// One rank's end of a channel; the channel is a worker of each rank.
 class UcxEnd final : public Transport {
  public:
-  /// Not connected yet. @return `unavailable`.
+  /// Not connected yet. `open_time`: for all ranks to open a channel from this one. @return `unavailable`.
   static Result<std::unique_ptr<UcxEnd>> open(std::shared_ptr<Context> context, Rank rank,
-                                              std::int32_t num_ranks);
+                                              std::int32_t num_ranks, Clock::duration open_time);
   ~UcxEnd() override;
 
   [[nodiscard]] const std::vector<std::byte>& address() const noexcept { return worker_->address(); }
@@ -43,7 +43,7 @@ class UcxEnd final : public Transport {
   using time_point = std::chrono::steady_clock::time_point;
   using Tickets = std::unordered_map<Ticket, std::unique_ptr<Posted>>;
 
-  UcxEnd(Rank rank, std::int32_t num_ranks);
+  UcxEnd(Rank rank, std::int32_t num_ranks, Clock::duration open_time);
   [[nodiscard]] bool is_there(Rank peer) const noexcept;
   [[nodiscard]] Error unknown(Ticket ticket) const;
   [[nodiscard]] Error lost(const OpenLeg& leg) const;
@@ -57,6 +57,7 @@ class UcxEnd final : public Transport {
 
   Rank rank_;
   std::int32_t num_ranks_;
+  Clock::duration open_time_;
   Capabilities capabilities_;
   Exchange exchange_;
   std::unique_ptr<Worker> worker_;  ///< Tells the exchange, so it goes first. Null after `join`.
