@@ -16,6 +16,9 @@ namespace own {
 ///
 /// Messages move only inside calls. A send or receive that has met its other half cannot be cancelled any
 /// more: it ends as `done` as soon as both ranks have looked at the channel.
+///
+/// A peer is gone once it has said bye, as threads always do. Between processes a lane that breaks would be
+/// taken like a bye that promises nothing.
 class GroupedEnd final : public trimtab::Transport {
  public:
   GroupedEnd(std::shared_ptr<nccl_like::World> world, trimtab::Rank rank);

@@ -24,6 +24,10 @@ std::vector<Operation> of_side(const Group& group, bool is_send) {
   return found;
 }
 
+std::size_t index_of(int low, int high, int num_ranks) {
+  return static_cast<std::size_t>(low) * static_cast<std::size_t>(num_ranks) + static_cast<std::size_t>(high);
+}
+
 }  // namespace
 
 Link::Link() : fifo_(fifo_bytes), device_([this] { run_groups(); }) {}
@@ -132,7 +136,7 @@ World::World(int num_ranks) : num_ranks_(num_ranks), lane_(num_ranks) {
   links_.resize(static_cast<std::size_t>(num_ranks) * static_cast<std::size_t>(num_ranks));
   for (int low = 0; low < num_ranks; ++low) {
     for (int high = low + 1; high < num_ranks; ++high) {
-      links_[static_cast<std::size_t>(low * num_ranks + high)] = std::make_shared<Link>();
+      links_[index_of(low, high, num_ranks)] = std::make_shared<Link>();
     }
   }
 }
@@ -140,7 +144,7 @@ World::World(int num_ranks) : num_ranks_(num_ranks), lane_(num_ranks) {
 Communicator World::communicator(int rank, int peer) const {
   const int low = std::min(rank, peer);
   const int high = std::max(rank, peer);
-  return {links_[static_cast<std::size_t>(low * num_ranks_ + high)], rank == low ? 0U : 1U};
+  return {links_[index_of(low, high, num_ranks_)], rank == low ? 0U : 1U};
 }
 
 std::shared_ptr<World> World::join_child(std::uint64_t index) {

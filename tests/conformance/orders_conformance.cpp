@@ -18,9 +18,9 @@ std::uint32_t in_order_of(Rank rank, Rank peer, std::uint32_t i) {
   return rank < peer ? i : num_messages - 1 - i;
 }
 
-// pytorch/pytorch#174288, pytorch/pytorch#174942, sgl-project/sglang#30829: of many sends and receives in one group,
-// halves that belong together land in different launches on the two sides, and wait for ever. NVIDIA/nccl#2130: so do
-// groups that are not each other's mirror image.
+// pytorch/pytorch#174288, pytorch/pytorch#174942, sgl-project/sglang#30829: of many sends and receives in one
+// group, halves that belong together land in different launches on the two sides, and wait for ever.
+// NVIDIA/nccl#2130: so do groups that are not each other's mirror image.
 TEST_P(TransportConformance, DeliversWhatRanksPostInOppositeOrders) {
   run([](End end) {
     std::vector<Bytes> sent;
