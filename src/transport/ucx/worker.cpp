@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "transport/ucx/worker.hpp"
 
+#include <fmt/format.h>
 #include <poll.h>
 
 #include <cstdio>
@@ -90,7 +91,8 @@ Status Worker::connect(Rank rank, std::span<const std::byte> address) {
   const ucs_status_t status = ucp_ep_create(handle_, &params, &connection.endpoint);
   if (status == UCS_OK) return {};
   connection.endpoint = nullptr;
-  return failure(Errc::io, ucx_message("ucp_ep_create", status));
+  return failure(Errc::peer_lost, fmt::format("rank {} cannot be reached: {}", rank.value(),
+                                              ucx_message("ucp_ep_create", status)));
 }
 
 Worker::Sending& Worker::take_sending() {
