@@ -56,6 +56,13 @@ TEST(Deaths, OfSeedsThatWereHardHaveNoViolation) {
   }
 }
 
+CaseFault make_fault(FaultKind kind, Rank rank) {
+  CaseFault fault;
+  fault.kind = kind;
+  fault.rank = rank;
+  return fault;
+}
+
 Case with_kill(std::uint64_t transition) {
   CaseOptions options;
   options.ranks = 4;
@@ -115,7 +122,7 @@ TEST(Deaths, SpareEveryExpertOnceWhereThereIsNoSource) {
 }
 
 TEST(Cut, SeversSidesOrOneLinkInBothDirections) {
-  CaseFault cut{.kind = FaultKind::cut, .rank = Rank{0}};
+  CaseFault cut = make_fault(FaultKind::cut, Rank{0});
   cut.side_of_rank = {Rank{0}, Rank{2}};
   EXPECT_TRUE(severs(cut, Rank{0}, Rank{1}));
   EXPECT_TRUE(severs(cut, Rank{3}, Rank{2}));
