@@ -94,7 +94,9 @@ TEST(Deaths, AreDrawnForHalfOfTheCasesAndLeaveTheOthersAsTheyWere) {
     const Case usual = draw_case(seed, without).value();
     EXPECT_FALSE(usual.has_deaths);
     num_deadly += drawn.has_deaths ? 1 : 0;
-    if (!drawn.has_deaths) EXPECT_EQ(describe(drawn), describe(usual));
+    if (!drawn.has_deaths) {
+      EXPECT_EQ(describe(drawn), describe(usual));
+    }
   }
   EXPECT_GT(num_deadly, 70U);
   EXPECT_LT(num_deadly, 130U);
