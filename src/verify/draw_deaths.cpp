@@ -115,7 +115,6 @@ void draw_deaths(Case& drawn, const CaseOptions& options) {
   if (kinds.empty() || num_ranks < 2 || num_ranks > ForwardBoard::max_ranks) return;
   if (kinds.size() < options.faults.size() && random.one_in(2)) return;
   drawn.has_deaths = true;
-  drawn.stall_budget_bytes.reset();
   drawn.heartbeat = draw_heartbeat(drawn.pace, random);
   drawn.has_source = random.one_in(2) || !can_double(drawn.topology);
   if (!drawn.has_source) double_placements(drawn, random);

@@ -42,7 +42,7 @@ TEST(Case, HasEveryKindOfFaultOnBothSidesAndBothKindsOfMessage) {
                   (fault.side == Side::receive ? " receive" : ""));
     }
   }
-  EXPECT_EQ(seen.size(), 2U * 6 + 2 * 3 + 2);  // Receives are delayed, reordered or fail.
+  EXPECT_EQ(seen.size(), 2U * 6 + 2 * 3 + 2 + 3);  // Receives are delayed, reordered or fail.
 }
 
 TEST(Case, HasOnlyFaultsThatWereAskedFor) {

@@ -10,6 +10,13 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
+CaseFault make_fault(FaultKind kind, Rank rank) {
+  CaseFault fault;
+  fault.kind = kind;
+  fault.rank = rank;
+  return fault;
+}
+
 Case four_ranks(const CaseFault& fault) {
   CaseOptions options;
   options.ranks = 4;
@@ -20,13 +27,13 @@ Case four_ranks(const CaseFault& fault) {
 }
 
 TEST(ExpectedFate, OfAKillIsThatAllOthersServe) {
-  const Fate fate = expected_fate(four_ranks({.kind = FaultKind::kill, .rank = Rank{2}}), {true});
+  const Fate fate = expected_fate(four_ranks(make_fault(FaultKind::kill, Rank{2})), {true});
   EXPECT_THAT(fate.serve, ElementsAre(Rank{0}, Rank{1}, Rank{3}));
   EXPECT_THAT(fate.stop, ElementsAre(Rank{2}));
 }
 
 TEST(ExpectedFate, OfHalvesIsThatTheOneWithTheLowestRankServes) {
-  CaseFault cut{.kind = FaultKind::cut, .rank = Rank{3}};
+  CaseFault cut = make_fault(FaultKind::cut, Rank{3});
   cut.side_of_rank = {Rank{1}, Rank{3}};
   const Fate fate = expected_fate(four_ranks(cut), {true});
   EXPECT_THAT(fate.serve, ElementsAre(Rank{0}, Rank{2}));
@@ -34,7 +41,7 @@ TEST(ExpectedFate, OfHalvesIsThatTheOneWithTheLowestRankServes) {
 }
 
 TEST(ExpectedFate, OfAShortStopIsOpenForTheStoppedRank) {
-  CaseFault stop{.kind = FaultKind::stop, .rank = Rank{1}};
+  CaseFault stop = make_fault(FaultKind::stop, Rank{1});
   stop.length = std::chrono::milliseconds(1);
   EXPECT_THAT(expected_fate(four_ranks(stop), {true}).stop, IsEmpty());
   stop.length = std::chrono::hours(1);
@@ -42,7 +49,7 @@ TEST(ExpectedFate, OfAShortStopIsOpenForTheStoppedRank) {
 }
 
 TEST(ExpectedFate, IsOpenForASingleLinkAndWholeWhereNothingStruck) {
-  CaseFault cut{.kind = FaultKind::cut, .rank = Rank{3}};
+  CaseFault cut = make_fault(FaultKind::cut, Rank{3});
   cut.peer = Rank{1};
   EXPECT_THAT(expected_fate(four_ranks(cut), {true}).serve, IsEmpty());
   EXPECT_THAT(expected_fate(four_ranks(cut), {false}).serve, testing::SizeIs(4));

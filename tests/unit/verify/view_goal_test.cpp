@@ -15,7 +15,7 @@ Topology three_ranks(bool is_last_alive) {
 Placement one_layer(std::int32_t num_experts, const std::vector<std::int32_t>& experts) {
   std::vector<ExpertId> map;
   for (std::int32_t expert : experts) map.emplace_back(expert);
-  return Placement::make(1, static_cast<std::int32_t>(map.size()), num_experts, std::move(map)).value();
+  return Placement::make(1, static_cast<std::int32_t>(experts.size()), num_experts, std::move(map)).value();
 }
 
 TEST(GoalAmongLiving, IsTheTargetWhereAllLive) {

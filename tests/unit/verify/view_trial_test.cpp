@@ -56,6 +56,13 @@ TEST(Deaths, OfSeedsThatWereHardHaveNoViolation) {
   }
 }
 
+CaseFault make_fault(FaultKind kind, Rank rank) {
+  CaseFault fault;
+  fault.kind = kind;
+  fault.rank = rank;
+  return fault;
+}
+
 Case with_kill(std::uint64_t transition) {
   CaseOptions options;
   options.ranks = 4;
@@ -87,7 +94,9 @@ TEST(Deaths, AreDrawnForHalfOfTheCasesAndLeaveTheOthersAsTheyWere) {
     const Case usual = draw_case(seed, without).value();
     EXPECT_FALSE(usual.has_deaths);
     num_deadly += drawn.has_deaths ? 1 : 0;
-    if (!drawn.has_deaths) EXPECT_EQ(describe(drawn), describe(usual));
+    if (!drawn.has_deaths) {
+      EXPECT_EQ(describe(drawn), describe(usual));
+    }
   }
   EXPECT_GT(num_deadly, 70U);
   EXPECT_LT(num_deadly, 130U);
@@ -115,7 +124,7 @@ TEST(Deaths, SpareEveryExpertOnceWhereThereIsNoSource) {
 }
 
 TEST(Cut, SeversSidesOrOneLinkInBothDirections) {
-  CaseFault cut{.kind = FaultKind::cut, .rank = Rank{0}};
+  CaseFault cut = make_fault(FaultKind::cut, Rank{0});
   cut.side_of_rank = {Rank{0}, Rank{2}};
   EXPECT_TRUE(severs(cut, Rank{0}, Rank{1}));
   EXPECT_TRUE(severs(cut, Rank{3}, Rank{2}));
