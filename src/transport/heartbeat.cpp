@@ -66,7 +66,7 @@ Status StarHeartbeat::start() {
 Status StarHeartbeat::beat() {
   const Clock::time_point now = clock_.now();
   if (Status heard = hear(now); !heard) return heard;
-  take_deaths();
+  take_losses();
   judge(now);
   return send_beats(now);
 }
@@ -84,10 +84,11 @@ Status StarHeartbeat::hear(Clock::time_point now) {
   }
 }
 
-void StarHeartbeat::take_deaths() {
-  for (Rank rank : channel_->take_peer_down_events()) {
-    peers_[rank.index()].health.store(RankHealth::dead, std::memory_order_release);
-  }
+/// A rank that is cut off serves on for all one knows, and must stay in the denominator of quorums.
+void StarHeartbeat::take_losses() {
+  const RankHealth lost = channel_->capabilities().knows_deaths ? RankHealth::dead : RankHealth::silent;
+  for (Rank rank : channel_->take_peer_down_events())
+    peers_[rank.index()].health.store(lost, std::memory_order_release);
 }
 
 /// The lowest rank watches all, the others watch it.

@@ -33,7 +33,7 @@ class StarHeartbeat final : public Heartbeat {
   [[nodiscard]] Rank lowest_alive() const noexcept;
   [[nodiscard]] Clock::duration patience() const noexcept { return options_.misses * options_.period; }
   Status hear(Clock::time_point now);
-  void take_deaths();
+  void take_losses();
   void judge(Clock::time_point now);
   void judge(Rank rank, bool is_watched, Clock::time_point now);
   Status send_beats(Clock::time_point now);

@@ -47,11 +47,15 @@ class RunDeaths(ProgramTest):
             self.assertTrue(all(block["balancing"] for block in after), "the off arm cannot go on")
             self.assertEqual(os.listdir(self.scratch), [], "the checkpoint is gone")
 
-    def test_one_of_two_may_go_on_alone(self):
-        document = self.serve("--ranks", 2, "--slots-per-rank", EXPERTS, "--inject-fault", "kill:0")
+    def test_the_lower_of_two_may_go_on_alone(self):
+        document = self.serve("--ranks", 2, "--slots-per-rank", EXPERTS, "--inject-fault", "kill:1")
         self.assertTrue(document["outputs_identical"])
-        self.assertEqual(document["death"]["members"], [1])
+        self.assertEqual(document["death"]["members"], [0])
         self.assertEqual(document["death"]["experts_lost"], 0)
+
+    def test_the_higher_of_two_cannot_know_that_it_is_alone(self):
+        self.fail_with(5, *SMALL, "--ranks", 2, "--slots-per-rank", EXPERTS, "--inject-fault", "kill:0",
+                       "--deadline-ms", 1000, says=("rank 1: rank 0 is gone",))
 
     def test_the_ranks_left_need_a_slot_for_every_expert(self):
         result = self.trimtab(*SMALL, "--ranks", 3, "--inject-fault", "kill:1")

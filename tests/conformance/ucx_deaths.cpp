@@ -60,7 +60,7 @@ void survive(Transport& end, Rank dead) {
   exchange_with(**channel, Rank{1 - end.rank().value()});
 }
 
-// The survivors' deadline is what a test can bear; the time that it takes is measured by bench/transport.
+// The survivors' deadline is what a test can bear.
 TEST(UcxDeaths, KilledPeerIsLostAndTheOthersGoOn) {
   ForkedRanks ranks(3, [](const Bootstrap& bootstrap, const ParentLine& parent) {
     return with_end(bootstrap, [&](Transport& end) {

@@ -30,7 +30,8 @@ struct HeartbeatOptions {
   std::int32_t misses = 3;  ///< Periods without a beat after which a rank is silent.
 };
 
-/// Liveness by our own heartbeat. What a transport tells of deaths only makes it faster.
+/// Liveness by our own heartbeat. What a transport tells of peers that are gone only makes it faster: they
+/// are dead where it knows deaths from cut links (Capabilities::knows_deaths), else silent.
 ///
 /// Ranks beat to the lowest one that they believe alive, and it beats to all: O(ranks) messages per period.
 /// So the lowest rank judges all others, and they judge it; when it goes, the next one takes its place. A

@@ -72,6 +72,7 @@ struct Capabilities {
   std::uint32_t max_tag = 0;       ///< Largest usable tag.
   std::size_t buffer_bytes =
       0;  ///< Memory the back-end itself holds for this channel, to be reported beside staging.
+  bool knows_deaths = false;  ///< A peer-down event is an end for good, and never a link that was cut.
   bool cancels_sends = true;  ///< A cancelled send ends by itself; else only once it is received.
 };
 
@@ -114,7 +115,8 @@ class Transport {
   /// in the same order. May wait for the other ranks.
   virtual Result<std::unique_ptr<Transport>> open_channel() = 0;
 
-  /// Ranks found dead since the last call, each once. Always empty for back-ends that are not fault tolerant.
+  /// Ranks found gone since the last call, each once: dead, or cut off, unless Capabilities::knows_deaths.
+  /// Always empty for back-ends that are not fault tolerant.
   [[nodiscard]] virtual std::vector<Rank> take_peer_down_events() = 0;
 
   /// Enters the terminal state: later calls return `closed`, pending tickets become `cancelled`. Idempotent.

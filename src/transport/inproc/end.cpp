@@ -16,7 +16,8 @@ constexpr Capabilities inproc_capabilities{.name = "inproc",
                                            .is_fault_tolerant = true,
                                            .tells_watchers = true,
                                            .max_tag = std::numeric_limits<std::int32_t>::max(),
-                                           .buffer_bytes = 0};
+                                           .buffer_bytes = 0,
+                                           .knows_deaths = true};
 
 Doorbell::time_point deadline_after(std::chrono::nanoseconds budget) {
   constexpr std::chrono::nanoseconds longest = std::chrono::hours(24);  // keeps the sum representable

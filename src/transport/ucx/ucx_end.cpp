@@ -40,6 +40,7 @@ UcxEnd::UcxEnd(Rank rank, std::int32_t num_ranks, Clock::duration open_time)
       .tells_watchers = false,  // Messages of one stream overlap: a large one waits for its grant.
       .max_tag = std::numeric_limits<std::int32_t>::max(),
       .buffer_bytes = buffer_bytes(num_ranks),
+      .knows_deaths = false,  // UCX 1.13 tells of both as "Endpoint timeout".
       .cancels_sends = true};
 }
 
