@@ -112,7 +112,10 @@ void Exchange::send_piece(Peer& to, OpenLeg& leg) {
   ++leg.num_in_flight;
   ++to.num_data_in_flight;
   ++to.num_data_sent;
-  if (leg.moved_bytes == leg.size_bytes) to.sending.pop_front();
+  if (leg.moved_bytes == leg.size_bytes) {
+    to.sending.pop_front();
+    to.untaken.emplace(leg.id, &leg);
+  }
   worker_->send(to.rank, header, piece, &leg);
 }
 
@@ -120,25 +123,14 @@ void Exchange::sent(Rank to, void* what, bool is_sent) {
   OpenLeg& leg = *static_cast<OpenLeg*>(what);
   --leg.num_in_flight;
   const bool was_offered = leg.id != 0;  // The first order is that of the hello.
-  if (was_offered && !leg.is_flushing) --peers_[to.index()].num_data_in_flight;
+  if (was_offered) --peers_[to.index()].num_data_in_flight;
   if (!is_sent) leg.state = State::waiting;
   if (leg.num_in_flight > 0) return;
   if (leg.state == State::waiting) {
     if (leg.posted->is_cancelling) give_up(leg);
-  } else if (leg.is_flushing || leg.state == State::whole) {
+  } else if (leg.is_taken || leg.state == State::whole) {
     finish(leg);
-  } else if (leg.moved_bytes == leg.size_bytes) {
-    flush(leg);
   }
-}
-
-// The sender of a message that is done may turn to other work, and the message must not wait for it. UCX asks
-// the peer, which is there: it takes the message. Of one that goes whole nothing stays behind while the peer
-// has room.
-void Exchange::flush(OpenLeg& leg) {
-  leg.is_flushing = true;
-  ++leg.num_in_flight;
-  worker_->flush(leg.leg.peer, &leg);
 }
 
 // ---- receiving
@@ -185,6 +177,9 @@ void Exchange::handle(Peer& from, const Header& header, std::span<const std::byt
       break;
     case Kind::withdrawn:
       take_withdrawn(from, header.id);
+      break;
+    case Kind::taken:
+      take_taken(from, header.id);
       break;
     case Kind::drop:
       take_drop(from, header.id);
@@ -256,6 +251,17 @@ void Exchange::take_withdrawn(Peer& from, std::uint64_t id) {
   give_up(leg);
 }
 
+// Only now is the send done: its sender may turn to other work, and what UCX still holds would wait for it.
+// (UCX's own flush trips over an assertion of its tcp lane, 1.13: PUT_TX_WAITING_ACK.)
+void Exchange::take_taken(Peer& from, std::uint64_t id) {
+  const auto found = from.untaken.find(id);
+  if (found == from.untaken.end()) return;
+  OpenLeg& leg = *found->second;
+  from.untaken.erase(found);
+  leg.is_taken = true;
+  if (leg.num_in_flight == 0) finish(leg);
+}
+
 // The message has met its receive, which did not want it: for the sender it is done.
 void Exchange::take_drop(Peer& from, std::uint64_t id) {
   const auto queued = std::ranges::find_if(from.sending, [&](const OpenLeg* leg) { return leg->id == id; });
@@ -267,8 +273,9 @@ void Exchange::take_drop(Peer& from, std::uint64_t id) {
     leg = *queued;
     from.sending.erase(queued);
   } else {
-    return;
+    return take_taken(from, id);
   }
+  leg->is_taken = true;
   leg->moved_bytes = leg->size_bytes;
   if (leg->num_in_flight == 0) finish(*leg);
 }
@@ -284,6 +291,7 @@ void Exchange::take_data(Peer& from, const Header& header, std::span<const std::
     leg.moved_bytes += payload.size();
     if (leg.moved_bytes >= leg.size_bytes) {
       from.receiving.erase(found);
+      if (!from.is_gone) tell(from, Kind::taken, header.id);
       finish(leg);
     }
   }
@@ -372,6 +380,7 @@ void Exchange::cancel_send(Peer& to, OpenLeg& leg) {
   if (is_closed_) {  // The peers are told that nothing more comes.
     to.offered.erase(leg.id);
     std::erase(to.sending, &leg);
+    to.untaken.erase(leg.id);
     leg.state = State::waiting;
   }
   if (leg.state == State::waiting && leg.num_in_flight == 0) return give_up(leg);
@@ -400,8 +409,10 @@ void Exchange::leave(Peer& from) {
   from.is_gone = true;
   for (OpenLeg* leg : from.sending) strand(*leg);
   for (const auto& [id, leg] : from.offered) strand(*leg);
+  for (const auto& [id, leg] : from.untaken) strand(*leg);
   from.sending.clear();
   from.offered.clear();
+  from.untaken.clear();
 }
 
 void Exchange::broke(Rank rank) {

@@ -35,7 +35,7 @@ struct OpenLeg {
   std::size_t size_bytes = 0;       ///< Of the message, once it is known.
   std::size_t moved_bytes = 0;      ///< Handed to UCX, or received.
   std::uint32_t num_in_flight = 0;  ///< Sends that UCX may still read for.
-  bool is_flushing = false;         ///< All of a send was handed to UCX, which may still hold it.
+  bool is_taken = false;            ///< The receiver has all of a send, or wants no more.
   bool is_withdrawn = false;        ///< The peer was asked to forget the offer.
 };
 
@@ -83,6 +83,8 @@ struct Peer {
   std::uint64_t num_data_sent = 0;
   std::unordered_map<std::uint64_t, OpenLeg*> offered;
   std::deque<OpenLeg*> sending;
+  std::unordered_map<std::uint64_t, OpenLeg*>
+      untaken;  ///< All of it was handed to UCX, which may still hold it.
 
   std::uint64_t awaited_order = 0;
   std::map<std::uint64_t, Parked> parked;
@@ -136,7 +138,6 @@ class Exchange final : public WorkerListener {
   void offer(Peer& to, OpenLeg& leg);
   bool pump(Peer& to);
   void send_piece(Peer& to, OpenLeg& leg);
-  void flush(OpenLeg& leg);
 
   void handle_in_order(Peer& from, const Header& header, std::span<const std::byte> payload);
   void handle(Peer& from, const Header& header, std::span<const std::byte> payload);
@@ -145,6 +146,7 @@ class Exchange final : public WorkerListener {
   void take_withdraw(Peer& from, const Header& header);
   void take_grant(Peer& from, std::uint64_t id);
   void take_withdrawn(Peer& from, std::uint64_t id);
+  void take_taken(Peer& from, std::uint64_t id);
   void take_drop(Peer& from, std::uint64_t id);
   void take_data(Peer& from, const Header& header, std::span<const std::byte> payload);
   void check_bye(Peer& from);

@@ -13,6 +13,7 @@ enum class Kind : std::uint8_t {
   message,    ///< A whole message.
   offer,      ///< `size` bytes could be sent.
   withdraw,   ///< The offer `id` is taken back, unless it was granted.
+  taken,      ///< All of the offer `id` has come.
   bye,        ///< The end has closed; it has sent `size` data in all.
   grant,      ///< The offer `id` has met its receive.
   withdrawn,  ///< The offer `id` is forgotten.

@@ -142,21 +142,6 @@ void Worker::take(Sending& sending, void* request) {
   if (UCS_PTR_IS_ERR(request)) end(sending, UCS_PTR_STATUS(request));
 }
 
-void Worker::flush(Rank to, void* what) {
-  Sending& sending = take_sending();
-  sending.worker = this;
-  sending.to = to;
-  sending.what = what;
-  ++num_sending_;
-  const Connection& connection = connections_[to.index()];
-  if (connection.endpoint == nullptr || connection.is_broken) return end(sending, UCS_ERR_CANCELED);
-  ucp_request_param_t param{};
-  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
-  param.cb.send = on_sent;
-  param.user_data = &sending;
-  take(sending, ucp_ep_flush_nbx(connection.endpoint, &param));
-}
-
 void Worker::end(Sending& sending, ucs_status_t status) {
   --num_sending_;
   void* const what = sending.what;

@@ -50,10 +50,6 @@ class Worker {
   /// The same with a payload of its own.
   void send_copy(Rank to, const Header& header, std::span<const std::byte> payload);
 
-  /// Tells the listener, as of a send, when all that was sent before has left this process: until then it
-  /// would need further calls to get there. May tell it before this returns.
-  void flush(Rank to, void* what);
-
   /// Whether anything has happened.
   bool progress();
   /// Sleeps until something may have happened, for at most `budget`.
