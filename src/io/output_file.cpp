@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <span>
 #include <system_error>
 #include <utility>
 
@@ -47,15 +48,6 @@ std::string resolve_links(const std::string& path) {
   return error || resolved.empty() ? path : resolved.string();
 }
 
-/// So that a rename survives a power cut. Some file systems refuse to sync a folder; the file is in place
-/// anyway.
-void sync_folder_of(const std::string& path) {
-  const std::string folder = fs::path(path).parent_path().string();
-  const FileDescriptor opened(
-      ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (opened.is_open()) ::fsync(opened.get());
-}
-
 }  // namespace
 
 Result<OutputFile> OutputFile::stage(const std::string& path, std::string content) {
@@ -67,49 +59,25 @@ Result<OutputFile> OutputFile::stage(const std::string& path, std::string conten
   if (exists && !S_ISREG(info.st_mode)) return file;
   if (exists && ::access(file.path_.c_str(), W_OK) != 0) return cannot_write(path, errno);
   if (Status done = file.write_beside(); !done) return failure(std::move(done));
-  if (exists && ::chmod(file.temporary_.c_str(), info.st_mode & 07777) != 0) return cannot_write(path, errno);
+  if (exists) {
+    if (Status kept = file.pending_->set_mode(info.st_mode & 07777); !kept) return failure(std::move(kept));
+  }
   return file;
 }
 
 Status OutputFile::write_beside() {
-  const fs::path target(path_);
-  temporary_ = (target.parent_path() / fmt::format(".{}.{}.tmp", target.filename().string(), ::getpid()));
-  const FileDescriptor file(::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
-  if (!file.is_open()) {
-    const int error = errno;
-    temporary_.clear();
-    return cannot_write(path_, error);
-  }
-  if (const int error = write_all(file.get(), content_)) return cannot_write(path_, error);
-  if (::fsync(file.get()) != 0) return cannot_write(path_, errno);
+  Result<PendingFile> pending = PendingFile::create(path_);
+  if (!pending) return failure(std::move(pending));
+  if (Status written = pending->write(0, std::as_bytes(std::span(content_))); !written) return written;
+  if (Status synced = pending->sync(); !synced) return synced;
+  pending_ = std::move(*pending);
   content_.clear();
   return {};
 }
 
-OutputFile::OutputFile(OutputFile&& other) noexcept
-    : path_(std::move(other.path_)),
-      temporary_(std::exchange(other.temporary_, {})),
-      content_(std::move(other.content_)) {}
-
-OutputFile& OutputFile::operator=(OutputFile&& other) noexcept {
-  std::swap(path_, other.path_);
-  std::swap(temporary_, other.temporary_);
-  std::swap(content_, other.content_);
-  return *this;
-}
-
-OutputFile::~OutputFile() {
-  if (!temporary_.empty()) ::unlink(temporary_.c_str());
-}
-
 Status OutputFile::commit() {
-  if (temporary_.empty()) {
-    if (const int error = write_through(path_, content_)) return cannot_write(path_, error);
-    return {};
-  }
-  if (::rename(temporary_.c_str(), path_.c_str()) != 0) return cannot_write(path_, errno);
-  temporary_.clear();
-  sync_folder_of(path_);
+  if (pending_) return pending_->commit();
+  if (const int error = write_through(path_, content_)) return cannot_write(path_, error);
   return {};
 }
 

@@ -3,6 +3,9 @@
 
 #include <trimtab/core/result.hpp>
 
+#include "core/pending_file.hpp"
+
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -20,11 +23,6 @@ class OutputFile {
   /// @return `io` naming the path; nothing is left behind.
   static Result<OutputFile> stage(const std::string& path, std::string content);
 
-  OutputFile(OutputFile&& other) noexcept;
-  OutputFile& operator=(OutputFile&& other) noexcept;
-  /// Removes what was staged and not committed.
-  ~OutputFile();
-
   /// Puts the content in its place, for a file by an atomic rename. Call once.
   /// @return `io` naming the path; a file that was there is then unchanged.
   Status commit();
@@ -33,8 +31,8 @@ class OutputFile {
   OutputFile(std::string path, std::string content) : path_(std::move(path)), content_(std::move(content)) {}
   Status write_beside();
 
-  std::string path_;       // The target, links resolved; "-" for standard output.
-  std::string temporary_;  // Empty when nothing is staged.
+  std::string path_;                    ///< The target, links resolved; "-" for standard output.
+  std::optional<PendingFile> pending_;  ///< None when nothing is staged.
   std::string content_;
 };
 

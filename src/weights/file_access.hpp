@@ -39,25 +39,4 @@ class FileMapping {
   std::span<const std::byte> bytes_;
 };
 
-/// A file that grows beside its target and takes its place at `commit`, or leaves nothing.
-class PendingFile {
- public:
-  static Result<PendingFile> create(const std::string& path);
-  PendingFile(PendingFile&& other) noexcept;
-  PendingFile& operator=(PendingFile&& other) noexcept;
-  ~PendingFile();
-
-  [[nodiscard]] const std::string& path() const noexcept { return path_; }
-  Status write(std::uint64_t offset, std::span<const std::byte> bytes);
-  /// Syncs the file, renames it, and syncs its folder.
-  Status commit();
-
- private:
-  PendingFile(std::string path, std::string temporary, FileDescriptor file) noexcept;
-
-  std::string path_;
-  std::string temporary_;  ///< Empty once committed.
-  FileDescriptor file_;
-};
-
 }  // namespace trimtab

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <trimtab/weights/safetensors_writer.hpp>
 
+#include "core/pending_file.hpp"
 #include "file_access.hpp"
 #include "safetensors_header.hpp"
 

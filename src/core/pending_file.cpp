@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "file_access.hpp"
+#include "core/pending_file.hpp"
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -75,8 +76,18 @@ Status PendingFile::write(std::uint64_t offset, std::span<const std::byte> bytes
   return {};
 }
 
-Status PendingFile::commit() {
+Status PendingFile::set_mode(unsigned mode) {
+  if (::fchmod(file_.get(), mode) != 0) return cannot_write(path_, errno);
+  return {};
+}
+
+Status PendingFile::sync() {
   if (::fsync(file_.get()) != 0) return cannot_write(path_, errno);
+  return {};
+}
+
+Status PendingFile::commit() {
+  if (Status synced = sync(); !synced) return synced;
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) return cannot_write(path_, errno);
   temporary_.clear();
   sync_folder_of(path_);
