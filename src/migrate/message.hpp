@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "migrate/seal.hpp"
+
 #include <trimtab/core/ids.hpp>
 #include <trimtab/core/result.hpp>
 
@@ -47,10 +49,5 @@ struct Message {
   std::uint64_t checksum = 0;  ///< Of all before it; set by `seal`.
 };
 static_assert(std::has_unique_object_representations_v<Message> && sizeof(Message) == 80);
-
-/// Sets the checksum.
-void seal(Message& message) noexcept;
-/// Whether magic and checksum are right.
-[[nodiscard]] bool is_intact(const Message& message) noexcept;
 
 }  // namespace trimtab

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "migrate/rank_set.hpp"
+#include "migrate/seal.hpp"
 
 #include <trimtab/core/ids.hpp>
 #include <trimtab/core/result.hpp>
@@ -48,10 +49,5 @@ struct ViewMessage {
   std::uint64_t checksum = 0;         ///< Of all before it; set by `seal`.
 };
 static_assert(std::has_unique_object_representations_v<ViewMessage>);
-
-/// Sets the checksum.
-void seal(ViewMessage& message) noexcept;
-/// Whether magic and checksum are right.
-[[nodiscard]] bool is_intact(const ViewMessage& message) noexcept;
 
 }  // namespace trimtab
