@@ -1,20 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "moe/arm.hpp"
 
-#include "migrate/staging.hpp"
+#include "moe/balancing.hpp"
 #include "moe/executor.hpp"
 #include "moe/expert_memory.hpp"
-#include "moe/migration_watch.hpp"
 
-#include <trimtab/balance/balancer.hpp>
-#include <trimtab/core/executor.hpp>
-#include <trimtab/migrate/engine.hpp>
-#include <trimtab/record/recorder.hpp>
 #include <trimtab/route/table_publisher.hpp>
-#include <trimtab/transport/collectives.hpp>
-#include <trimtab/weights/checkpoint.hpp>
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <optional>
@@ -23,179 +14,14 @@
 namespace trimtab::moe {
 namespace {
 
-/// How long the engine may work at a time: between forwards, and while a forward waits anyway.
-constexpr auto advance_budget = std::chrono::microseconds(500);
-constexpr auto waiting_budget = std::chrono::microseconds(100);
-
-constexpr Tag counts_tag{1};
-constexpr RecordContext context{ModelRole::target, Phase::prefill};
-
 /// Room in the engine's forward numbers between two blocks, so that a block can end with empty forwards.
 constexpr std::uint64_t block_stride = std::uint64_t{1} << 32;
-
-double to_ms(Clock::duration time) { return std::chrono::duration<double, std::milli>(time).count(); }
 
 /// Of one rank and forward: when another dies, its tokens are dealt out.
 std::size_t most_tokens(const ServiceOptions& options) {
   const auto own = static_cast<std::size_t>(options.tokens_per_rank);
   const auto others = static_cast<std::size_t>(options.topology.num_ranks() - 1);
   return options.kill && others > 0 ? own + (own + others - 1) / others : own;
-}
-
-std::vector<std::size_t> bundle_bytes_of(const ExpertStore& store) {
-  std::vector<std::size_t> bytes;
-  for (LayerId layer : ids<LayerId>(store.num_layers())) bytes.push_back(store.bundle_bytes(layer));
-  return bytes;
-}
-
-/// What only the on arm has.
-class Balancing {
- public:
-  static Result<std::unique_ptr<Balancing>> make(const ServiceOptions& options, const Placement& placement,
-                                                 ExpertStore& store, TablePublisher& publisher,
-                                                 Transport& root, const Clock& clock, Traffic& traffic);
-
-  [[nodiscard]] Recorder& recorder() noexcept { return recorder_; }
-  [[nodiscard]] Engine& engine() noexcept { return *engine_; }
-  [[nodiscard]] Balancer& balancer() noexcept { return *balancer_; }
-  [[nodiscard]] SlotAudit& audit() noexcept { return watch_.audit(); }
-  [[nodiscard]] MigrationReport report() const;
-
-  [[nodiscard]] bool survives_deaths() const noexcept { return liveness_ != nullptr; }
-
-  /// One call of the engine each.
-  Result<Admission> advance(Forward next);
-  Status progress_while_waiting();
-
- private:
-  Balancing(const ServiceOptions& options, const Placement& placement, const ExpertStore& store, Rank rank,
-            const Clock& clock)
-      : clock_(clock),
-        recorder_(placement.num_layers(), placement.num_slots(), options.model.top_k),
-        faults_(options.faults, options.topology, rank, bundle_bytes_of(store)),
-        watch_(store, faults_) {}
-
-  Status prepare_for_deaths(const Kill& kill, const Placement& placement, ExpertStore& store,
-                            Transport& root);
-
-  const Clock& clock_;
-  std::unique_ptr<Liveness> liveness_;    ///< Null: a death ends the service.
-  std::unique_ptr<ExpertSource> source_;  ///< Beside liveness.
-  Recorder recorder_;
-  TransferFaults faults_;
-  MigrationWatch watch_;
-  SerialExecutor executor_;  ///< Ranks are the cores already.
-  std::unique_ptr<Transport> counts_channel_;
-  std::unique_ptr<Engine> engine_;
-  std::optional<Balancer> balancer_;
-};
-
-/// @return `infeasible` with what would do.
-Status check_budget(std::size_t budget, const ExpertStore& store) {
-  const std::size_t need = staged_bytes(std::ranges::max(bundle_bytes_of(store)));
-  if (budget >= need) return {};
-  return failure(Errc::infeasible,
-                 fmt::format("a staging budget of {} bytes holds no expert: one takes {}", budget, need));
-}
-
-/// Room for every slot of the largest rank in every layer: any plan is one step.
-std::size_t whole_budget(const Topology& topology, const ExpertStore& store) {
-  std::size_t most_slots = 0;
-  for (Rank rank : ids<Rank>(topology.num_ranks()))
-    most_slots = std::max(most_slots, topology.slots_of(rank).size());
-  std::size_t budget = 0;
-  for (std::size_t bytes : bundle_bytes_of(store)) budget += most_slots * staged_bytes(bytes);
-  return budget;
-}
-
-Result<std::unique_ptr<Balancing>> Balancing::make(const ServiceOptions& options, const Placement& placement,
-                                                   ExpertStore& store, TablePublisher& publisher,
-                                                   Transport& root, const Clock& clock, Traffic& traffic) {
-  std::unique_ptr<Balancing> made(new Balancing(options, placement, store, root.rank(), clock));
-  Result<std::unique_ptr<Transport>> migration = root.open_channel();
-  if (!migration) return failure(std::move(migration));
-  *migration = count_traffic(std::move(*migration), options.topology, traffic);
-  Result<std::unique_ptr<Transport>> counts = root.open_channel();
-  if (!counts) return failure(std::move(counts));
-  made->counts_channel_ = std::move(*counts);
-  const std::size_t budget =
-      options.staging_budget_bytes > 0 ? options.staging_budget_bytes : whole_budget(options.topology, store);
-  if (Status fits = check_budget(budget, store); !fits) return failure(std::move(fits));
-  EngineOptions engine_options;
-  if (options.kill) {
-    if (Status prepared = made->prepare_for_deaths(*options.kill, placement, store, root); !prepared)
-      return failure(std::move(prepared));
-    engine_options.liveness = made->liveness_.get();
-    engine_options.source = made->source_.get();
-  }
-  engine_options.decided_deadline = options.deadline;
-  engine_options.staging_budget_bytes = budget;
-  engine_options.deadline = options.migration_deadline;
-  Result<std::unique_ptr<Engine>> engine =
-      make_engine(options.mutant, engine_options, made->faults_.wrap(std::move(*migration), clock), store,
-                  publisher, options.topology, placement, clock);
-  if (!engine) return failure(std::move(engine));
-  made->engine_ = std::move(*engine);
-  made->engine_->set_observer(&made->watch_);
-  BalancerOptions balancer_options;
-  balancer_options.rebalance_every = options.rebalance_every;
-  balancer_options.split_every = options.split_every;
-  balancer_options.plan = options.plan;
-  balancer_options.stall_budget = options.stall_budget;
-  balancer_options.context = context;
-  balancer_options.collective = {counts_tag, options.deadline};
-  made->balancer_.emplace(balancer_options, *made->counts_channel_, made->recorder_, *made->engine_,
-                          publisher, made->executor_, clock);
-  return made;
-}
-
-/// Every rank writes the experts that are its own, and reads any.
-Status Balancing::prepare_for_deaths(const Kill& kill, const Placement& placement, ExpertStore& store,
-                                     Transport& root) {
-  Result<std::unique_ptr<Transport>> beats = root.open_channel();
-  if (!beats) return failure(std::move(beats));
-  Result<std::unique_ptr<Liveness>> liveness =
-      make_background_heartbeat(kill.heartbeat, std::move(*beats), clock_);
-  if (!liveness) return failure(std::move(liveness));
-  liveness_ = std::move(*liveness);
-  const auto path = [&](Rank rank) {
-    return fmt::format("{}/{}", kill.checkpoint, shard_name(rank, root.num_ranks()));
-  };
-  Status written =
-      write_checkpoint_shard(path(root.rank()), store, checkpoint_share(placement, store.slots()));
-  if (!written) return written;
-  if (Status met = barrier(root, clock_, {counts_tag}); !met) return met;
-  Result<std::unique_ptr<CheckpointSource>> source = CheckpointSource::open(kill.checkpoint, store);
-  if (!source) return failure(std::move(source));
-  source_ = std::move(*source);
-  return {};
-}
-
-Result<Admission> Balancing::advance(Forward next) {
-  Result<Admission> admission = engine_->advance(next, advance_budget);
-  watch_.collect(*engine_);
-  return admission;
-}
-
-Status Balancing::progress_while_waiting() {
-  Status progressed = engine_->progress(waiting_budget);
-  watch_.collect(*engine_);
-  return progressed;
-}
-
-MigrationReport Balancing::report() const {
-  const EngineHealth health = engine_->health();
-  MigrationReport report;
-  report.rollbacks = watch_.rollbacks();
-  report.struck = faults_.struck();
-  report.buffers = {health.staging_budget_bytes, health.staging_peak_bytes, health.workspace_bytes,
-                    health.transport_buffer_bytes};
-  report.engine.state = health.state;
-  report.engine.epoch = health.epoch.value();
-  report.engine.failures = health.failures;
-  if (health.last_commit) report.engine.last_commit_age = clock_.now() - *health.last_commit;
-  if (health.last_failure) report.engine.last_failure = health.last_failure->message;
-  return report;
 }
 
 class ArmImpl final : public Arm {
@@ -242,7 +68,6 @@ class ArmImpl final : public Arm {
   };
 
   [[nodiscard]] Mark mark() const;
-  Status await_decision();
   Result<bool> admit();
   Result<bool> await_view(const Status& failed);
   Status enter_view();
@@ -300,7 +125,7 @@ Status ArmImpl::start(ArmId id, Transport& root) {
   const ExecutorOptions executor_options{.config = options_.model,
                                          .max_tokens = most_tokens(options_),
                                          .deadline = options_.deadline,
-                                         .context = context,
+                                         .context = Balancing::context,
                                          .survives_deaths = options_.kill && id == ArmId::on};
   auto executor = RankExecutor::make(executor_options, parts);
   if (!executor) return failure(std::move(executor));
@@ -327,25 +152,11 @@ void ArmImpl::begin_block() {
   if (balancing_) balancing_->audit().begin();
 }
 
-/// What a mutant does wrong shows in the forwards after a decision. Without this a fast block would be over
-/// before one, and the step would end in forwards without tokens.
-Status ArmImpl::await_decision() {
-  const auto is_open = [this] {
-    const StepState state = balancing_->engine().health().state;
-    return state == StepState::proposed || state == StepState::staging || state == StepState::staged;
-  };
-  while (is_open()) {
-    if (Status progressed = balancing_->engine().progress(advance_budget); !progressed) return progressed;
-    std::this_thread::yield();
-  }
-  return {};
-}
-
 /// Waits until the engine lets the next forward begin. False when the view has changed.
 Result<bool> ArmImpl::admit() {
   if (!balancing_) return true;
   if (options_.mutant) {
-    if (Status decided = await_decision(); !decided) return failure(std::move(decided));
+    if (Status decided = balancing_->await_decision(); !decided) return failure(std::move(decided));
   }
   for (;;) {
     const Result<Admission> admission = balancing_->advance(Forward{next_});

@@ -11,6 +11,7 @@
 #include <trimtab/migrate/engine.hpp>
 #include <trimtab/transport/transport.hpp>
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -18,6 +19,10 @@
 #include <vector>
 
 namespace trimtab::moe {
+
+[[nodiscard]] inline double to_ms(Clock::duration time) {
+  return std::chrono::duration<double, std::milli>(time).count();
+}
 
 /// What one arm did on this rank since the last `take_block`.
 struct ArmBlock {

@@ -19,8 +19,6 @@ namespace {
 
 constexpr Tag measure_tag{1};
 
-double to_ms(Clock::duration time) { return std::chrono::duration<double, std::milli>(time).count(); }
-
 /// One rank's run: serves the blocks in ABBA order and adds up what both arms did.
 class RankService {
  public:
