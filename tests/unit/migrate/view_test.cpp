@@ -154,6 +154,22 @@ TEST(View, LetsAllThatAreNotKnownToBeDeadGoOn) {
   EXPECT_TRUE(cluster.serves(1));
 }
 
+TEST(View, IsNotEnteredWhileABatchHoldsATable) {
+  Cluster cluster = make_cluster(4, four_before);
+  pass(cluster, 20);
+  {
+    TableReader reader = cluster.publisher(0).make_reader();
+    const TableLease in_flight = reader.acquire();
+    cluster.kill(3);
+    pass(cluster, 20);
+    EXPECT_EQ(cluster.engine(0).view().number, 0U);
+    EXPECT_EQ(cluster.engine(1).view().number, 1U);
+  }
+  pass(cluster, 20);
+  EXPECT_EQ(find_disagreement(cluster), "");
+  EXPECT_EQ(cluster.engine(0).view().number, 1U);
+}
+
 TEST(View, FollowsOneAnother) {
   Cluster cluster = make_cluster(4, {0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3});
   for (std::size_t dead : {1U, 0U, 2U}) {

@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <string>
@@ -141,6 +142,18 @@ class BlownCluster {
     for (const TransitionLog& log : logs_) rows.insert(log.rows.begin(), log.rows.end());
     return rows;
   }
+  /// Whether a rank went on with a program that was built for the ranks of an older view.
+  [[nodiscard]] bool goes_on_with_an_old_program() const {
+    return std::ranges::any_of(logs_, [](const TransitionLog& log) {
+      bool is_old = false;
+      for (const std::string& row : log.rows) {
+        if (row == "member idle begin proposed") is_old = false;
+        if (row == "member any new_view any") is_old = true;
+        if (is_old && row == "member committed release proposed") return true;
+      }
+      return false;
+    });
+  }
   [[nodiscard]] bool has_struck() const { return script_ && script_->num_struck() > 0; }
 
  private:
@@ -238,6 +251,7 @@ class ViewTrace : public testing::Test {
   }
   void expect_sound(BlownCluster& blown, const Blow& blow) {
     ASSERT_EQ(blown.run(), "") << blow.what();
+    ASSERT_FALSE(blown.goes_on_with_an_old_program()) << blow.what();
     for (const std::string& row : blown.rows()) {
       Rows spelled = spellings(row);
       ASSERT_TRUE(contains_any(listed_["code"], spelled) || contains_any(listed_["views"], spelled))
