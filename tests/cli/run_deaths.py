@@ -3,13 +3,58 @@
 
 import json
 import os
+import pathlib
+import signal
+import subprocess
+import time
 import unittest
 
-from program import ProgramTest
+from program import BINARY, ProgramTest
 
-SMALL = ("run", "--transport", "ucx", "--tokens", 64, "--hidden", 64, "--intermediate", 32, "--forwards", 16)
+SERVICE = ("run", "--transport", "ucx", "--tokens", 64, "--hidden", 64, "--intermediate", 32, "--forwards")
+SMALL = (*SERVICE, 16)
 LAYERS = 4
 EXPERTS = 32
+
+
+PATIENCE_S = 60  # For a machine that is busy otherwise.
+
+
+class UnaskedDeaths(ProgramTest):
+    def setUp(self):
+        super().setUp()
+        self.parent = subprocess.Popen([BINARY, *map(str, SERVICE), "1000000", "--ranks", "3",
+                                        "--deadline-ms", "3000"], cwd=self.folder, text=True,
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.addCleanup(self.parent.communicate)
+        self.addCleanup(self.parent.kill)
+        self.ranks = self.wait_for(self.children, lambda ranks: len(ranks) == 3)
+        self.addCleanup(lambda: [os.close(rank) for rank in self.ranks])
+        # Until they have met: then each has a thread of UCX beside its own.
+        self.wait_for(lambda: [len(os.listdir(f"/proc/{child}/task")) for child in self.pids], lambda n: min(n) > 1)
+
+    def children(self):
+        self.pids = pathlib.Path(f"/proc/{self.parent.pid}/task/{self.parent.pid}/children").read_text().split()
+        return [os.pidfd_open(int(child)) for child in self.pids] if len(self.pids) == 3 else []
+
+    def wait_for(self, look, is_enough):
+        deadline = time.monotonic() + PATIENCE_S
+        while not is_enough(seen := look()):
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.01)
+        return seen
+
+    def test_end_the_run_and_are_named(self):
+        signal.pidfd_send_signal(self.ranks[1], signal.SIGKILL)
+        _, errors = self.parent.communicate(timeout=PATIENCE_S)
+        self.assertEqual(self.parent.returncode, 5, errors)
+        self.assertEqual(errors, "trimtab run: rank 1 was killed by signal 9\n")
+
+    def test_of_the_parent_takes_the_ranks_along(self):
+        self.parent.kill()
+        self.wait_for(lambda: [pathlib.Path(f"/proc/{child}").exists() and
+                               " Z " not in pathlib.Path(f"/proc/{child}/stat").read_text()
+                               for child in self.pids], lambda alive: not any(alive))
 
 
 class RunDeaths(ProgramTest):

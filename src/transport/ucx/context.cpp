@@ -33,11 +33,13 @@ void tune(ucp_config_t* config) {
   }
 }
 
-// UCX writes to standard output, where the data of a program go.
+/// UCX writes to standard output, where the data of a program go. Its errors about peers are told by ours,
+/// once and by rank; who wants its own too sets UCX_LOG_LEVEL.
 ucs_log_func_rc_t write_to_stderr(const char* /*file*/, unsigned /*line*/, const char* /*function*/,
                                   ucs_log_level_t level, const ucs_log_component_config_t* /*component*/,
                                   const char* message, va_list arguments) {
-  if (level > UCS_LOG_LEVEL_WARN) return UCS_LOG_FUNC_RC_CONTINUE;
+  static const bool is_wanted = is_set_by_user("LOG_LEVEL");
+  if (level > UCS_LOG_LEVEL_FATAL && !is_wanted) return UCS_LOG_FUNC_RC_STOP;
   std::array<char, 512> text{};
   std::vsnprintf(text.data(), text.size(), message, arguments);
   std::fprintf(stderr, "ucx: %s\n", text.data());
