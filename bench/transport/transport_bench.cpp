@@ -110,12 +110,13 @@ Receiver start() {
 }
 
 void add(Receiver& receiver, const std::string& name, LaneKind kind) {
-  benchmark::RegisterBenchmark(name.c_str(),
-                               [&receiver, kind](benchmark::State& state) {
-                                 for (auto _ : state) state.SetIterationTime(receiver.run(kind, state));
-                                 state.SetBytesProcessed(static_cast<std::int64_t>(
-                                     state.iterations() * messages_each * message_bytes));
-                               })
+  benchmark::RegisterBenchmark(
+      name.c_str(),
+      [&receiver, kind](benchmark::State& state) {
+        for (auto _ : state) state.SetIterationTime(receiver.run(kind, state));
+        state.SetBytesProcessed(state.iterations() *
+                                static_cast<std::int64_t>(messages_each * message_bytes));
+      })
       ->UseManualTime()
       ->Unit(benchmark::kMillisecond);
 }

@@ -19,14 +19,14 @@ Rank taker_of(std::uint32_t ballot, std::int32_t num_ranks) {
 }  // namespace
 
 TakeOver::TakeOver(Transport& channel, const Liveness& liveness, const Clock& clock, Clock::duration deadline,
-                   RankSet members)
+                   const RankSet& members)
     : rank_(channel.rank()),
       num_ranks_(channel.num_ranks()),
       mailboxes_(channel, tag, sizeof(ViewMessage), mailboxes_per_call),
       liveness_(liveness),
       clock_(clock),
       deadline_(deadline),
-      members_(std::move(members)) {}
+      members_(members) {}
 
 Status TakeOver::start() {
   for (Rank peer : members_.ranks()) {

@@ -32,7 +32,7 @@ class TakeOver {
   static constexpr Tag tag{1};
 
   TakeOver(Transport& channel, const Liveness& liveness, const Clock& clock, Clock::duration deadline,
-           RankSet members);
+           const RankSet& members);
 
   /// Posts the receives. Call once before anything else.
   Status start();
