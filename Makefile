@@ -59,10 +59,12 @@ tsan: setup configure-tsan ## Test under ThreadSanitizer
 fuzz: setup fuzzers ## Fuzz tables, dispatch, buffers and headers, 10 s each
 	scripts/fuzz.sh 10
 
-soak: setup fuzzers build ## Fuzz the same for half an hour; move weights in a million random programs under faults
+soak: setup fuzzers build ## Fuzz the same for half an hour; move weights in a million random programs under faults; all deaths over two hosts
 	scripts/fuzz.sh 600
 	build/release/bin/trimtab verify --campaign 400000 --seed $$RANDOM --mutants
 	build/release/bin/trimtab verify --campaign 200 --ranks 320 --nodes 40 --seed $$RANDOM
+	build/release/bin/trimtab verify --campaign 1200 --transport ucx --ranks 3 --seed $$RANDOM
+	TRIMTAB_SOAK=1 ctest --preset release --label-regex '^hosts$$'
 
 fuzzers:
 	@scripts/setup.sh fuzz
