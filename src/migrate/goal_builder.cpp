@@ -25,7 +25,8 @@ Result<Program> GoalBuilder::build(const MigrationGoal& goal, Epoch epoch, const
                         .bundle_bytes = bundle_bytes,
                         .staging_budget_bytes = staging_budget_bytes_,
                         .stall_budget_bytes = stall_bytes,
-                        .has_source = has_source_});
+                        .has_source = has_source_,
+                        .kept = kept_});
 }
 
 }  // namespace trimtab

@@ -11,19 +11,21 @@
 
 #include <cstddef>
 #include <optional>
+#include <vector>
 
 namespace trimtab {
 
 /// Makes programs out of goals, and stall budgets in bytes out of those in time. Not thread-safe. Borrows
-/// store and topology.
+/// store, topology and what is kept.
 class GoalBuilder {
  public:
   GoalBuilder(const ExpertStore& store, const Topology& topology, std::size_t staging_budget_bytes,
-              bool has_source)
+              bool has_source, const std::vector<KeptExpert>& kept)
       : store_(store),
         topology_(topology),
         staging_budget_bytes_(staging_budget_bytes),
-        has_source_(has_source) {}
+        has_source_(has_source),
+        kept_(kept) {}
 
   [[nodiscard]] CopyRate& copy_rate() noexcept { return copy_rate_; }
 
@@ -40,6 +42,7 @@ class GoalBuilder {
   const Topology& topology_;
   std::size_t staging_budget_bytes_;
   bool has_source_;
+  const std::vector<KeptExpert>& kept_;
   CopyRate copy_rate_;
 };
 

@@ -4,6 +4,7 @@
 
 #include "migrate/program_cost.hpp"
 #include "migrate/program_hash.hpp"
+#include "migrate/program_sources.hpp"
 #include "migrate/program_steps.hpp"
 #include "migrate/staging.hpp"
 
@@ -42,8 +43,7 @@ Status check_fill(const ProgramInput& input, LayerId layer, SlotId slot) {
                    fmt::format("layer {}, slot {}: expert {} is placed on rank {}, which is dead",
                                layer.value(), slot.value(), expert.value(), topology.rank_of(slot).value()));
   }
-  const auto is_live = [&](SlotId source) { return topology.is_alive(source); };
-  if (input.has_source || std::ranges::any_of(input.from.replicas(layer, expert), is_live)) return {};
+  if (input.has_source || !is_without_copy(input, layer, expert)) return {};
   return failure(
       Errc::infeasible,
       fmt::format("layer {}: no live slot holds expert {}, which slot {} needs, and it has no source",

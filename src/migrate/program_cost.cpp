@@ -39,10 +39,10 @@ class Comparison {
     ++number_;
     is_lost_ = true;
     for (SlotId slot : input_.from.replicas(layer, expert)) {
-      if (!input_.topology.is_alive(slot)) continue;
-      is_lost_ = false;
-      rank_of(slot).had = number_;
-      node_of(slot).had = number_;
+      if (input_.topology.is_alive(slot)) add_holder(slot);
+    }
+    for (const KeptExpert& kept : input_.kept) {
+      if (kept.layer == layer && kept.expert == expert) add_holder(kept.slot);
     }
     for (SlotId slot : input_.to.replicas(layer, expert)) {
       if (input_.topology.is_alive(slot)) add_goal(layer, expert, slot, cost);
@@ -54,6 +54,12 @@ class Comparison {
     std::uint64_t had = 0;   ///< Last comparison whose expert was there before.
     std::uint64_t gets = 0;  ///< Last comparison whose expert was counted for it.
   };
+
+  void add_holder(SlotId slot) {
+    is_lost_ = false;
+    rank_of(slot).had = number_;
+    node_of(slot).had = number_;
+  }
 
   void add_goal(LayerId layer, ExpertId expert, SlotId slot, ProgramCost& cost) {
     const std::size_t bytes = input_.bundle_bytes[layer.index()];
@@ -79,7 +85,7 @@ class Comparison {
   std::vector<Mark> ranks_;
   std::vector<Mark> nodes_;
   std::uint64_t number_ = 0;
-  bool is_lost_ = false;  ///< No live slot holds the expert.
+  bool is_lost_ = false;  ///< No live slot holds the expert, and nobody has kept it.
 };
 
 }  // namespace

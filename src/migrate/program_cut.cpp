@@ -25,7 +25,7 @@ LayerCutter::LayerCutter(const ProgramInput& input, LayerId layer)
 
 LayerPart LayerCutter::next(StepRoom& room) {
   LayerPart part;
-  holders_.rebuild(row_, input_.to.num_experts(), input_.topology);
+  holders_.rebuild(layer_, row_, input_);
   do fill_free(room, part);
   while (fill_cycles(room, part));
   if (!is_stuck()) return part;

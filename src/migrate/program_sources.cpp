@@ -9,19 +9,32 @@
 
 namespace trimtab {
 
-void Holders::rebuild(std::span<const ExpertId> row, std::int32_t num_experts, const Topology& topology) {
-  const auto counts = [&](SlotId slot) { return row[slot.index()] != no_expert && topology.is_alive(slot); };
-  first_.assign(static_cast<std::size_t>(num_experts) + 1, 0);
+void Holders::rebuild(LayerId layer, std::span<const ExpertId> row, const ProgramInput& input) {
+  const auto counts = [&](SlotId slot) {
+    return row[slot.index()] != no_expert && input.topology.is_alive(slot);
+  };
+  first_.assign(static_cast<std::size_t>(input.to.num_experts()) + 1, 0);
   const auto slots = ids<SlotId>(row.size());
   for (SlotId slot : slots) {
     if (counts(slot)) ++first_[row[slot.index()].index()];
   }
+  kept_.clear();
+  std::ranges::copy_if(input.kept, std::back_inserter(kept_), [&](const KeptExpert& kept) {
+    return kept.layer == layer && row[kept.slot.index()] != kept.expert;
+  });
+  std::ranges::sort(kept_, std::ranges::greater(), &KeptExpert::expert);
+  for (const KeptExpert& kept : kept_) ++first_[kept.expert.index()];
   std::size_t end = 0;
   for (std::size_t& at : first_) at = (end += at);
   slots_.resize(end);
   for (std::size_t s = row.size(); s-- > 0;) {
     const SlotId slot{static_cast<std::int32_t>(s)};
     if (counts(slot)) slots_[--first_[row[s].index()]] = slot;
+  }
+  for (const KeptExpert& kept : kept_) {
+    slots_[--first_[kept.expert.index()]] = kept.slot;
+    const auto begin = slots_.begin() + static_cast<std::ptrdiff_t>(first_[kept.expert.index()]);
+    std::sort(begin, slots_.begin() + static_cast<std::ptrdiff_t>(first_[kept.expert.index() + 1]));
   }
 }
 
@@ -36,12 +49,19 @@ SlotId Holders::first_in(ExpertId expert, IdRange<SlotId> slots) const noexcept 
   return found != holders.end() && slots.contains(*found) ? *found : no_slot;
 }
 
+bool is_without_copy(const ProgramInput& input, LayerId layer, ExpertId expert) {
+  const auto is_live = [&](SlotId slot) { return input.topology.is_alive(slot); };
+  const auto is_kept = [&](const KeptExpert& kept) { return kept.layer == layer && kept.expert == expert; };
+  return std::ranges::none_of(input.from.replicas(layer, expert), is_live) &&
+         std::ranges::none_of(input.kept, is_kept);
+}
+
 SourceChooser::SourceChooser(const ProgramInput& input)
     : input_(input), sent_bytes_(static_cast<std::size_t>(input.topology.num_ranks()), 0) {}
 
 void SourceChooser::choose(LayerId layer, std::span<const ExpertId> row, std::span<const SlotId> fills,
                            std::vector<Move>& moves) {
-  holders_.rebuild(row, input_.to.num_experts(), input_.topology);
+  holders_.rebuild(layer, row, input_);
   sorted_.assign(fills.begin(), fills.end());
   const auto expert_of = [&](SlotId slot) { return input_.to.expert_at(layer, slot); };
   std::ranges::sort(sorted_, {}, [&](SlotId slot) { return std::pair(expert_of(slot), slot); });
@@ -95,9 +115,8 @@ void SourceChooser::receive(LayerId layer, ExpertId expert, std::vector<Move>& m
 /// on another one.
 void SourceChooser::reach(LayerId layer, ExpertId expert, std::span<const SlotId> arrivals,
                           std::vector<Move>& moves) {
-  const bool is_lost = std::ranges::none_of(input_.from.replicas(layer, expert),
-                                            [&](SlotId slot) { return input_.topology.is_alive(slot); });
-  is_lost ? recover(layer, expert, arrivals, moves) : cross(layer, expert, arrivals, moves);
+  is_without_copy(input_, layer, expert) ? recover(layer, expert, arrivals, moves)
+                                         : cross(layer, expert, arrivals, moves);
 }
 
 /// One rank of the node receives from afar and relays to the others.

@@ -14,7 +14,8 @@ namespace trimtab {
 /// one row to the next.
 class Holders {
  public:
-  void rebuild(std::span<const ExpertId> row, std::int32_t num_experts, const Topology& topology);
+  /// What is kept counts as held where it was.
+  void rebuild(LayerId layer, std::span<const ExpertId> row, const ProgramInput& input);
 
   /// Ascending.
   [[nodiscard]] std::span<const SlotId> of(ExpertId expert) const noexcept;
@@ -24,7 +25,11 @@ class Holders {
  private:
   std::vector<std::size_t> first_;  ///< By expert, and the total at the end.
   std::vector<SlotId> slots_;
+  std::vector<KeptExpert> kept_;  ///< The highest expert first: its slots end where those of the next begin.
 };
+
+/// Whether only a source can have the expert, as the program begins.
+[[nodiscard]] bool is_without_copy(const ProgramInput& input, LayerId layer, ExpertId expert);
 
 /// Chooses where the bytes of each move come from: same rank, same node, another node; among equals the rank
 /// that sends least so far. What a rank or a node lacks it receives once and passes on inside.

@@ -36,18 +36,19 @@ Status checksum_mismatch(const Move& move, std::uint64_t expected, std::uint64_t
 }
 
 Result<bool> IncomingBundle::advance(bool may_post) {
+  if (origin_ != nullptr) return reuse_staged();
   switch (move_.kind) {
     case MoveKind::transfer:
     case MoveKind::relay:
       return receive(may_post);
     case MoveKind::local_copy:
       return copy_from_slot();
-    case MoveKind::reuse:
-      return reuse_staged();
     case MoveKind::displaced:
       return expect_displaced();
     case MoveKind::recover:
       return recover();
+    case MoveKind::reuse:  // Has an origin.
+      break;
   }
   return false;
 }

@@ -24,7 +24,17 @@ class IncomingBundle {
   /// `staged`: where it is staged; of a displaced one, where the exchange of its source leaves it.
   IncomingBundle(const StageContext& context, const Move& move, std::span<std::byte> staged)
       : context_(context), move_(move), staged_(staged) {}
-  /// Says, for `MoveKind::reuse`, whose staged bytes are used. Before anything is done.
+  /// One that is there already: what this rank has kept.
+  IncomingBundle(const StageContext& context, const Move& move, std::span<std::byte> staged,
+                 std::uint64_t checksum)
+      : context_(context),
+        move_(move),
+        staged_(staged),
+        checksum_(checksum),
+        num_posted_(staged.size()),
+        num_verified_(staged.size()) {}
+  /// Says whose staged bytes are used, for `MoveKind::reuse` and for copies of what is kept. Before anything
+  /// is done.
   void reuse(const IncomingBundle& origin) noexcept { origin_ = &origin; }
 
   [[nodiscard]] const Move& move() const noexcept { return move_; }
@@ -33,7 +43,7 @@ class IncomingBundle {
   [[nodiscard]] std::uint64_t checksum() const noexcept { return checksum_; }
   /// Whether it is read from a live slot of this rank.
   [[nodiscard]] bool reads_slot() const noexcept {
-    return move_.kind == MoveKind::local_copy || move_.kind == MoveKind::displaced;
+    return origin_ == nullptr && (move_.kind == MoveKind::local_copy || move_.kind == MoveKind::displaced);
   }
 
   [[nodiscard]] bool is_begun() const noexcept { return num_posted_ > 0; }
@@ -63,7 +73,7 @@ class IncomingBundle {
   const StageContext& context_;
   Move move_;
   std::span<std::byte> staged_;
-  const IncomingBundle* origin_ = nullptr;  ///< Of `reuse`.
+  const IncomingBundle* origin_ = nullptr;  ///< Whose staged bytes are used.
   std::optional<Checksum> source_;          ///< Running, of what is read from a live slot.
   std::optional<BundleChecksum> found_;     ///< Of what is staged; of a displaced one, of its slot.
   std::uint64_t checksum_ = 0;

@@ -61,7 +61,7 @@ void StageRun::add_displaced(const Move& move) {
 void StageRun::add_outgoing(const Move& move) {
   needs_workspaces_ = needs_workspaces_ || context_.store.needs_workspace(move.layer);
   const IncomingBundle* relayed =
-      move.kind == MoveKind::relay ? &arrival_at(move.layer, move.source) : nullptr;
+      move.kind == MoveKind::relay ? &arrival_at(move.layer, move.source) : kept_for(move);
   outgoing_.push_back(std::make_unique<OutgoingBundle>(context_, move, relayed));
 }
 
@@ -69,7 +69,10 @@ void StageRun::list_open() {
   for (const auto& bundle : outgoing_) open_sends_.push_back(bundle.get());
   for (const auto& bundle : incoming_) {
     const Move& move = bundle->move();
-    if (move.kind == MoveKind::reuse) bundle->reuse(arrival_at(move.layer, move.source));
+    const bool is_local = move.kind == MoveKind::local_copy;
+    const IncomingBundle* origin = is_local ? kept_for(move) : nullptr;
+    if (move.kind == MoveKind::reuse) origin = &arrival_at(move.layer, move.source);
+    if (origin != nullptr) bundle->reuse(*origin);
     (is_remote(move.kind) ? open_receives_ : open_copies_).push_back(bundle.get());
   }
   std::ranges::stable_sort(open_sends_, comes_before<OutgoingBundle>);
@@ -78,6 +81,15 @@ void StageRun::list_open() {
   std::ranges::stable_sort(incoming_, {}, [](const auto& bundle) {
     return std::pair(bundle->move().layer, bundle->move().kind == MoveKind::displaced);
   });
+}
+
+const IncomingBundle* StageRun::kept_for(const Move& move) {
+  const KeptBundles::Bundle* bundle =
+      context_.kept == nullptr ? nullptr : context_.kept->find(move.layer, move.expert, move.source);
+  if (bundle == nullptr) return nullptr;
+  kept_bytes_.push_back(bundle->bytes);
+  kept_.push_back(std::make_unique<IncomingBundle>(context_, move, *bundle->bytes, bundle->checksum));
+  return kept_.back().get();
 }
 
 const IncomingBundle& StageRun::arrival_at(LayerId layer, SlotId destination) const {
@@ -287,6 +299,25 @@ void StageRun::exchange() noexcept {
     context_.store.exchange_bundle(bundle->move().layer, bundle->move().destination, bundle->staged());
   }
   close_layer();
+}
+
+Result<std::vector<std::byte>> StageRun::displaced(LayerId layer, SlotId slot) {
+  const auto staged = std::ranges::find_if(incoming_, [&](const auto& bundle) {
+    return bundle->move().layer == layer && bundle->move().destination == slot;
+  });
+  if (staged != incoming_.end()) {
+    const std::span<const std::byte> bytes = (*staged)->staged();
+    return std::vector(bytes.begin(), bytes.end());
+  }
+  if (context_.store.needs_workspace(layer) && !has_acquired_) {
+    has_acquired_ = context_.store.try_acquire_workspaces();
+    if (!has_acquired_) return failure(Errc::unavailable, "the workspaces are in use");
+  }
+  open_converted(layer, slot);
+  std::vector<std::byte> bytes(context_.store.bundle_bytes(layer));
+  context_.store.read_bundle(layer, slot, bytes);
+  close_layer();
+  return bytes;
 }
 
 Status StageRun::verify_exchanged(std::size_t count, std::uint64_t salt) {

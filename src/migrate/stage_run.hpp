@@ -68,6 +68,11 @@ class StageRun {
   /// Precondition: is_complete, no reader of the slots.
   virtual void exchange() noexcept;
 
+  /// What the slot held that `exchange` has written or the step leaves vacant. Precondition: exchanged, no
+  /// layer open.
+  /// @return `unavailable` when it is to be read from a workspace and another run has those.
+  [[nodiscard]] Result<std::vector<std::byte>> displaced(LayerId layer, SlotId slot);
+
   /// Re-reads up to `count` exchanged slots and compares them with what was verified in staging, beginning at
   /// a place that `salt` picks.
   /// @return `corrupt` naming layer, slot and expert.
@@ -102,6 +107,8 @@ class StageRun {
   void add_displaced(const Move& move);
   void add_outgoing(const Move& move);
   void list_open();
+  /// What is kept here to be read instead of the source of `move`, or null.
+  [[nodiscard]] const IncomingBundle* kept_for(const Move& move);
   [[nodiscard]] const IncomingBundle& arrival_at(LayerId layer, SlotId destination) const;
 
   Result<bool> work_once();
@@ -121,6 +128,8 @@ class StageRun {
   /// are staged, from the layer on that is open.
   std::vector<std::unique_ptr<IncomingBundle>> incoming_;
   std::vector<std::unique_ptr<OutgoingBundle>> outgoing_;
+  std::vector<std::unique_ptr<IncomingBundle>> kept_;
+  std::vector<std::shared_ptr<std::vector<std::byte>>> kept_bytes_;
   // What is not done yet. Sends and receives in one order on all ranks: see `comes_before`.
   std::vector<OutgoingBundle*> open_sends_;
   std::vector<IncomingBundle*> open_receives_;

@@ -58,8 +58,8 @@ StepEngine::StepEngine(const EngineOptions& options, std::unique_ptr<Transport> 
       channel_(std::move(channel)),
       control_(*channel_, live_ranks(topology_)),
       coordinator_(control_, clock, options_.deadline, options_.decided_deadline),
-      view_{.number = 0, .members = control_.members(), .resume = {}, .lost = {}},
-      builder_(store, topology_, options.staging_budget_bytes, options.source != nullptr),
+      view_{.number = 0, .members = control_.members(), .resume = {}, .lost = {}, .kept = {}},
+      builder_(store, topology_, options.staging_budget_bytes, options.source != nullptr, view_.kept),
       history_(publisher.identity().epoch, std::move(placement)),
       since_(clock.now()),
       runs_(options.staging_budget_bytes),
@@ -240,6 +240,7 @@ void StepEngine::roll_back(Error why, StepEvent event) {
   runs_.drop();
   proposal_.reset();
   program_.reset();
+  let_go_of_found();
   enter(StepState::idle, event);
 }
 
@@ -284,6 +285,7 @@ EngineHealth StepEngine::health() const {
   health.staging_budget_bytes = options_.staging_budget_bytes;
   health.staging_used_bytes = runs_.arena().used_bytes();
   health.staging_peak_bytes = runs_.arena().peak_bytes();
+  health.kept_bytes = kept_.size_bytes();
   health.workspace_bytes = store_.workspace_bytes();
   health.transport_buffer_bytes = channel_->capabilities().buffer_bytes;
   return health;

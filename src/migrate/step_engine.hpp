@@ -4,6 +4,7 @@
 #include "migrate/control.hpp"
 #include "migrate/coordinator.hpp"
 #include "migrate/goal_builder.hpp"
+#include "migrate/kept_bundles.hpp"
 #include "migrate/late_messages.hpp"
 #include "migrate/placement_history.hpp"
 #include "migrate/stage_run.hpp"
@@ -98,7 +99,10 @@ class StepEngine : public Engine {
   Status vote(Errc reason, StepEvent event);
   Status on_decision(const Message& message);
   Status commit(StepEvent event);
+  [[nodiscard]] Status check_sources() const;
+  [[nodiscard]] std::vector<KeptExpert> displaced_by(const Step& step) const;
   Status acknowledge() { return send(MessageKind::acknowledgement, true, Errc::ok, 0); }
+  void let_go_of_found();
   void count_commit();
   Status on_release();
   Status check_deadline();
@@ -110,6 +114,7 @@ class StepEngine : public Engine {
   Status enter_view();
   Status end_by_commit(std::uint64_t attempt);
   Status end_by_abort();
+  void keep_lost(bool is_in_hand);
   Status publish_masked();
   void enter(StepState state, StepEvent event);
   void begin_step(StepEvent event);
@@ -147,7 +152,9 @@ class StepEngine : public Engine {
   LateMessages late_;
   std::optional<Placement> next_placement_;  ///< After the step; set before a yes.
   std::optional<RoutingTable> next_table_;
-  bool has_answered_ = false;  ///< The proposal in hand.
+  std::vector<KeptExpert> displaced_;  ///< What the last commit took out of slots, on all ranks.
+  KeptBundles kept_;                   ///< Of view_.kept, those of this rank.
+  bool has_answered_ = false;          ///< The proposal in hand.
   bool has_voted_yes_ = false;
   std::optional<Error> cause_;  ///< Why this rank votes no.
   Forward first_unbegun_;       ///< As far as `advance` was told.

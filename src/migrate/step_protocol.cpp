@@ -118,11 +118,31 @@ Status StepEngine::cut_as_proposed() {
 
 Status StepEngine::on_start() {
   if (state_ != StepState::proposed) return {};
+  if (Status readable = check_sources(); !readable) {
+    cause_ = readable.error();
+    return vote(cause_->code, StepEvent::no_room);
+  }
   if (observer_ != nullptr) observer_->on_begin(step());
   const auto block = runs_.reserve(StageRun::staging_need(step(), topology_, channel_->rank(), store_));
   if (!block) return vote(Errc::unavailable, StepEvent::no_room);
-  runs_.hold(make_run({*channel_, store_, topology_, payload_tag(), options_.source}, *block), *block);
+  runs_.hold(make_run({*channel_, store_, topology_, payload_tag(), options_.source, &kept_}, *block),
+             *block);
   enter(StepState::staging, StepEvent::start);
+  return {};
+}
+
+/// A slot that holds another expert than a move says would give its bytes to the wrong name, unnoticed.
+Status StepEngine::check_sources() const {
+  for (const Move& move : step().moves) {
+    const bool reads_slot = move.kind == MoveKind::transfer || move.kind == MoveKind::local_copy;
+    if (!reads_slot || topology_.rank_of(move.source) != channel_->rank()) continue;
+    const bool is_held = placement().expert_at(move.layer, move.source) == move.expert;
+    if (is_held || kept_.find(move.layer, move.expert, move.source) != nullptr) continue;
+    Error gone = step_error(Errc::unavailable,
+                            fmt::format("layer {}: expert {} was in slot {}, and could not be kept",
+                                        move.layer.value(), move.expert.value(), move.source.value()));
+    return failure(gone.code, std::move(gone.message));
+  }
   return {};
 }
 
@@ -194,12 +214,30 @@ Status StepEngine::commit(StepEvent event) {
     if (Status published = publish(std::move(*next_table_)); !published)
       return fail_in_doubt(std::move(published).error());
   }
+  if (take_over_) displaced_ = displaced_by(step());
   history_.push(std::move(*next_placement_));
   if (!view_.lost.empty()) view_.lost = find_lost(placement(), topology_);
   count_commit();
   if (observer_ != nullptr) observer_->on_commit(step(), epoch());
   enter(StepState::committed, StepEvent::published);
   return {};
+}
+
+std::vector<KeptExpert> StepEngine::displaced_by(const Step& step) const {
+  std::vector<KeptExpert> displaced;
+  const auto add = [&](LayerId layer, SlotId slot) {
+    const ExpertId expert = placement().expert_at(layer, slot);
+    if (expert != no_expert) displaced.push_back({layer, expert, slot});
+  };
+  for (const Move& move : step.moves) add(move.layer, move.destination);
+  for (const Vacation& vacation : step.vacations) add(vacation.layer, vacation.slot);
+  return displaced;
+}
+
+/// Once a program is over: what has a slot again need not be kept any more.
+void StepEngine::let_go_of_found() {
+  view_.kept = choose_kept(view_.lost, view_.kept, topology_);
+  kept_.keep_only(view_.kept);
 }
 
 Status StepEngine::publish(RoutingTable table) { return publisher_.publish(std::move(table)); }
@@ -221,6 +259,7 @@ Status StepEngine::on_release() {
     begin_step(StepEvent::release);
   } else {
     program_.reset();
+    let_go_of_found();
     enter(StepState::idle, StepEvent::release);
   }
   return {};

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -26,7 +27,12 @@ Result<Topology> with_members(const Topology& topology, const RankSet& members) 
 Standing StepEngine::standing() const {
   const bool is_member_overdue = !is_idle() && !may_roll_back_alone() && clock_.now() >= until_;
   const bool is_overdue = is_member_overdue || (control_.is_coordinator() && coordinator_.is_overdue());
-  return {state_ == StepState::committed ? proposal_->attempt : 0, finished_, is_overdue, unheard_};
+  const bool is_in_hand = owes_decision() || state_ == StepState::draining || state_ == StepState::committed;
+  return {.committed_attempt = state_ == StepState::committed ? proposal_->attempt : 0,
+          .attempt_in_hand = is_in_hand ? proposal_->attempt : 0,
+          .finished = finished_,
+          .is_step_overdue = is_overdue,
+          .unheard = unheard_};
 }
 
 void StepEngine::note_finished(Forward finished) {
@@ -63,7 +69,11 @@ Status StepEngine::enter_view() {
   if (!topology) return fail_in_doubt(std::move(topology).error());
   topology_ = std::move(*topology);
   take_over_->enter_next();
-  view_ = {take_over_->view(), end.members.ranks(), Forward{end.resume}, find_lost(placement(), topology_)};
+  view_.number = take_over_->view();
+  view_.members = end.members.ranks();
+  view_.resume = Forward{end.resume};
+  view_.lost = find_lost(placement(), topology_);
+  keep_lost(end.is_in_hand != 0);
   newest_attempt_ = end.attempt;
   first_unbegun_ = view_.resume;
   finished_ = view_.resume;
@@ -79,6 +89,20 @@ Status StepEngine::enter_view() {
   committed.kind = MessageKind::acknowledgement;
   committed.yes = 1;
   return control_.send(control_.coordinator(), committed);
+}
+
+/// The last bundle of a lost expert may be what the commit took out of a slot, if no member has let go of it.
+void StepEngine::keep_lost(bool is_in_hand) {
+  std::vector<KeptExpert> candidates = view_.kept;
+  if (is_in_hand) std::ranges::copy(displaced_, std::back_inserter(candidates));
+  view_.kept = choose_kept(view_.lost, candidates, topology_);
+  kept_.keep_only(view_.kept);
+  for (const KeptExpert& kept : view_.kept) {
+    const bool is_here = topology_.rank_of(kept.slot) == channel_->rank();
+    if (!is_here || kept_.find(kept.layer, kept.expert, kept.slot) != nullptr) continue;
+    if (Result<std::vector<std::byte>> bytes = runs_.run().displaced(kept.layer, kept.slot))
+      kept_.add(kept, std::move(*bytes));
+  }
 }
 
 /// Who was released already acknowledges again: the others may not know. What followed the step is dropped.

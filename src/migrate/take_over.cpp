@@ -123,7 +123,7 @@ void TakeOver::on_promise(const ViewMessage& message) {
   if (phase_ != Phase::preparing || message.ballot != promised_) return;
   const bool is_first = answered_.is_empty();
   answered_.insert(Rank{message.rank});
-  unheard_[Rank{message.rank}] = message.unheard;
+  promises_[Rank{message.rank}] = message;
   if (message.accepted_ballot > newest_accepted_) {
     newest_accepted_ = message.accepted_ballot;
     outcome_ = message.end;
@@ -169,7 +169,7 @@ Status TakeOver::prepare(const Standing& standing, Clock::time_point now) {
   ballot_since_ = now;
   phase_ = Phase::preparing;
   answered_ = {};
-  unheard_.clear();
+  promises_.clear();
   newest_accepted_ = 0;
   outcome_ = {};
   on_promise(make_promise(standing));
@@ -188,13 +188,22 @@ Status TakeOver::lead(Clock::time_point now) {
 }
 
 Status TakeOver::propose() {
-  if (newest_accepted_ == 0) outcome_.members = without_cut_links(answered_, unheard_);
+  if (newest_accepted_ == 0) choose_members();
   phase_ = Phase::proposing;
   accepted_ = promised_;
   accepted_end_ = outcome_;
   answered_ = {};
   answered_.insert(rank_);
   return broadcast(make(ViewMessageKind::outcome));
+}
+
+void TakeOver::choose_members() {
+  std::map<Rank, Unheard> unheard;
+  for (const auto& [rank, promise] : promises_) unheard[rank] = promise.unheard;
+  outcome_.members = without_cut_links(answered_, unheard);
+  const bool is_in_hand = std::ranges::all_of(
+      outcome_.members.ranks(), [&](Rank rank) { return promises_[rank].in_hand == outcome_.attempt; });
+  outcome_.is_in_hand = outcome_.attempt > 0 && is_in_hand ? 1 : 0;
 }
 
 Status TakeOver::choose() {
@@ -271,6 +280,7 @@ ViewMessage TakeOver::make_promise(const Standing& standing) const {
   ViewMessage message = make(ViewMessageKind::promise);
   message.accepted_ballot = accepted_;
   message.attempt = standing.committed_attempt;
+  message.in_hand = standing.attempt_in_hand;
   message.finished = standing.finished.value();
   message.unheard = standing.unheard;
   message.end = accepted_end_;

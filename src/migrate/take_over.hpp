@@ -18,6 +18,7 @@ namespace trimtab {
 /// What a rank promises a taker by.
 struct Standing {
   std::uint64_t committed_attempt = 0;  ///< Committed here and not yet released; 0: none.
+  std::uint64_t attempt_in_hand = 0;    ///< That, or one that has this rank's yes; 0: none.
   Forward finished;                     ///< All forwards below are done here.
   bool is_step_overdue = false;         ///< The step in hand cannot end any more but by a take-over.
   Unheard unheard{};                    ///< Members that seem alive.
@@ -67,6 +68,7 @@ class TakeOver {
   Status prepare(const Standing& standing, Clock::time_point now);
   Status lead(Clock::time_point now);
   Status propose();
+  void choose_members();
   Status choose();
   Status repeat(const Standing& standing, Clock::time_point now);
   [[nodiscard]] Status give_up(Clock::time_point now) const;
@@ -98,7 +100,7 @@ class TakeOver {
   std::optional<ViewEnd> chosen_;
   Phase phase_ = Phase::none;  ///< Of this rank as the taker of ballot promised_.
   RankSet answered_;
-  std::map<Rank, Unheard> unheard_;    ///< What the promises say.
+  std::map<Rank, ViewMessage> promises_;
   std::uint32_t newest_accepted_ = 0;  ///< Among the promises.
   ViewEnd outcome_;                    ///< That they lead to; then the one proposed.
   std::optional<Clock::time_point> cause_since_;

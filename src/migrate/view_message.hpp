@@ -26,9 +26,11 @@ enum class ViewMessageKind : std::uint32_t {
 
 /// How a view ends, and who is in the next one.
 struct ViewEnd {
-  std::uint64_t attempt = 0;  ///< The step that is committed; 0: what is in hand is rolled back.
-  std::uint64_t resume = 0;   ///< First forward of the next view: some member has not finished it.
-  RankSet members;            ///< Of the next view.
+  std::uint64_t attempt = 0;     ///< The step that is committed; 0: what is in hand is rolled back.
+  std::uint64_t resume = 0;      ///< First forward of the next view: some member has not finished it.
+  std::uint64_t is_in_hand = 0;  ///< 1: every member of the next view still has what the committed step takes
+                                 ///< out of its slots.
+  RankSet members;               ///< Of the next view.
 
   friend bool operator==(const ViewEnd&, const ViewEnd&) = default;
 };
@@ -50,6 +52,7 @@ struct ViewMessage {
   std::uint32_t accepted_ballot = 0;  ///< Promise: under which `end` was accepted; 0: none was.
   std::int32_t rank = 0;              ///< The sender.
   std::uint64_t attempt = 0;          ///< Promise: the step that its rank has committed; 0: none in hand.
+  std::uint64_t in_hand = 0;          ///< Promise: the step that its rank may commit or has; 0: none.
   std::uint64_t finished = 0;         ///< Promise: all forwards below are done.
   Unheard unheard{};                  ///< Promise.
   ViewEnd end{};                      ///< Promise, outcome, chosen.

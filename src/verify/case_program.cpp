@@ -27,11 +27,11 @@ Result<Placement> after(const Placement& placement, const Step& step) {
 
 Result<Program> make_program(const Case& drawn, Epoch epoch, const Placement& from, const Placement& to,
                              const Story& story) {
-  return make_program(drawn, drawn.topology, epoch, from, to, story);
+  return make_program(drawn, drawn.topology, {}, epoch, from, to, story);
 }
 
-Result<Program> make_program(const Case& drawn, const Topology& topology, Epoch epoch, const Placement& from,
-                             const Placement& to, const Story& story) {
+Result<Program> make_program(const Case& drawn, const Topology& topology, std::span<const KeptExpert> kept,
+                             Epoch epoch, const Placement& from, const Placement& to, const Story& story) {
   const std::vector<std::size_t> bundle_bytes = drawn.bundle_bytes();
   const ProgramInput input{.epoch = epoch,
                            .from = from,
@@ -40,7 +40,8 @@ Result<Program> make_program(const Case& drawn, const Topology& topology, Epoch 
                            .bundle_bytes = bundle_bytes,
                            .staging_budget_bytes = drawn.engine.staging_budget_bytes,
                            .stall_budget_bytes = drawn.stall_budget_bytes,
-                           .has_source = drawn.has_source};
+                           .has_source = drawn.has_source,
+                           .kept = kept};
   Result<Program> program = build_program(input);
   if (program && story) story(explain(*program, input));
   return program;

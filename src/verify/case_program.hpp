@@ -14,8 +14,9 @@ namespace trimtab::verify {
 /// @return the error of build_program.
 [[nodiscard]] Result<Program> make_program(const Case& drawn, Epoch epoch, const Placement& from,
                                            const Placement& to, const Story& story);
-/// The same among the ranks that are alive in `topology`.
-[[nodiscard]] Result<Program> make_program(const Case& drawn, const Topology& topology, Epoch epoch,
+/// The same among the ranks that are alive in `topology`, some of which have kept bundles.
+[[nodiscard]] Result<Program> make_program(const Case& drawn, const Topology& topology,
+                                           std::span<const KeptExpert> kept, Epoch epoch,
                                            const Placement& from, const Placement& to, const Story& story);
 
 /// The first thing that is wrong with a program by itself: a placement on the way that does not serve every

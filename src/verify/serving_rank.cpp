@@ -114,9 +114,9 @@ void ServingRank::begin_program() {
     return;
   }
   const Case& drawn = setup_.checked.drawn;
-  Result<Program> program =
-      to ? make_program(drawn, engine().topology(), engine().health().epoch, from, *to, setup_.checked.story)
-         : failure(Errc::infeasible, "fewer live slots than experts");
+  Result<Program> program = to ? make_program(drawn, engine().topology(), engine().view().kept,
+                                              engine().health().epoch, from, *to, setup_.checked.story)
+                               : failure(Errc::infeasible, "fewer live slots than experts");
   if (!program) {
     position_ = num_programs();
     const bool may_fail = program.error().code == Errc::infeasible && engine().view().number > 0;

@@ -64,8 +64,8 @@ enum class StepEvent : std::uint8_t {
 struct EngineOptions {
   std::size_t staging_budget_bytes = 0;                 ///< Per rank; allocated at construction (M8).
   Clock::duration deadline = std::chrono::seconds(10);  ///< For each wait of the protocol (M9).
-  /// For each wait after the vote, when a step can not be given up for free any more; zero: `deadline`. Longer
-  /// than a forward may take: a step waits for those before it.
+  /// For each wait after the vote, when a step can not be given up for free any more; zero: `deadline`.
+  /// Longer than a forward may take: a step waits for those before it.
   Clock::duration decided_deadline{};
   std::uint64_t hold_forwards =
       2;  ///< How many forwards a rank may still begin between its vote and the decision.
@@ -85,6 +85,9 @@ struct View {
   /// Experts that no member holds: as long as there are any, every forward is held. A program that gives them
   /// slots again reads them from EngineOptions::source.
   std::vector<LayerExpert> lost;
+  /// Those of them that a commit displaced when the view before ended: members have kept their bundles, and
+  /// programs move them from there.
+  std::vector<KeptExpert> kept;
 };
 
 /// May the caller begin the forward it asked for?
@@ -143,6 +146,7 @@ struct EngineHealth {
   std::size_t staging_budget_bytes = 0;
   std::size_t staging_used_bytes = 0;  ///< By the step in hand, and by quarantined receives of earlier ones.
   std::size_t staging_peak_bytes = 0;  ///< The most that was used at once.
+  std::size_t kept_bytes = 0;          ///< Beside staging: bundles of View::kept that this rank has.
   std::size_t workspace_bytes = 0;     ///< Beside staging: of layers whose slots are not addressable.
   std::size_t transport_buffer_bytes = 0;  ///< Beside staging: what the channel holds itself.
 };

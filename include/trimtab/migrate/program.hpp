@@ -31,12 +31,23 @@ enum class MoveKind : std::uint8_t {
   return kind == MoveKind::transfer || kind == MoveKind::relay;
 }
 
+/// An expert that no live slot holds, but whose bundle is kept by the rank of `slot`: a commit took it out of
+/// that slot.
+struct KeptExpert {
+  LayerId layer;
+  ExpertId expert;
+  SlotId slot;
+
+  friend bool operator==(const KeptExpert&, const KeptExpert&) = default;
+};
+
 /// One slot that gets another expert.
 struct Move {
   LayerId layer;
   ExpertId expert;
-  SlotId source;  ///< Holds `expert` before the step. For `reuse` and `relay`: the destination of the move
-                  ///< whose staged bytes are used; for `recover`: no_slot.
+  SlotId
+      source;  ///< Holds `expert` before the step, or its rank has kept it from there. For `reuse` and
+               ///< `relay`: the destination of the move whose staged bytes are used; for `recover`: no_slot.
   SlotId destination;
   MoveKind kind = MoveKind::transfer;
   std::int32_t round = 0;  ///< Of a remote move: in a round no rank sends to two or receives from two.
@@ -83,6 +94,7 @@ struct ProgramInput {
   std::size_t staging_budget_bytes = 0;                          ///< Per rank.
   std::optional<std::size_t> stall_budget_bytes = std::nullopt;  ///< Per rank and step; see stall_budget.
   bool has_source = false;  ///< Every rank has an ExpertSource for experts that no live slot holds.
+  std::span<const KeptExpert> kept = {};  ///< Come before those of a source. On live ranks.
 };
 
 /// The bytes that a rank which copies `copy_bytes_per_s` can exchange with its slots in `stall`; rounded
@@ -106,8 +118,9 @@ struct Program {
 ///
 /// Sources: a rank that holds an expert before and needs it after copies it inside; so does a node. Else the
 /// expert comes once per node and once per rank, from the rank that has sent least so far, and is relayed or
-/// reused from there. One that no live slot holds comes to one rank of each node from its source, if there is
-/// one. Bytes across ranks and nodes are so the lower bounds of the cost, whatever the budgets.
+/// reused from there. One that no live slot holds comes from the rank that has kept it, like any other; else
+/// to one rank of each node from its source, if there is one. Bytes across ranks and nodes are so the lower
+/// bounds of the cost, whatever the budgets.
 ///
 /// Steps: as many whole layers as fit on every rank. A layer that does not fit even alone is cut: slots whose
 /// bundle is not needed as a source are written first, cycles together; a cycle that visits a rank more often

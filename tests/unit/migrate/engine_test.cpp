@@ -4,6 +4,7 @@
 
 #include <trimtab/transport/inproc.hpp>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace trimtab::test {
@@ -175,6 +176,19 @@ std::string refusal(std::int32_t channel_ranks, std::int32_t store_layers, std::
   const auto made =
       Engine::make(options(), std::move(ends->front()), store, publisher, topology, placement, clock);
   return made ? "" : made.error().message;
+}
+
+TEST(Engine, VotesNoWhereASlotDoesNotHoldWhatAMoveReadsFromIt) {
+  Cluster cluster(uniform(2, 1, 4), one_layer(4, {0, 1, 2, 3}), options());
+  Program program = cluster.make_program(one_layer(4, {0, 2, 1, 3}));
+  for (Move& move : program.steps[0].moves) {
+    if (move.source == SlotId{2}) move.source = SlotId{3};
+  }
+  for (std::size_t r = 0; r < cluster.num_ranks(); ++r) ASSERT_TRUE(cluster.engine(r).begin(program));
+  ASSERT_TRUE(cluster.run_until_idle());
+  EXPECT_THAT(cluster.engine(1).health().last_failure->message,
+              testing::HasSubstr("layer 0: expert 2 was in slot 3, and could not be kept"));
+  EXPECT_EQ(cluster.find_difference(one_layer(4, {0, 1, 2, 3})), "");
 }
 
 TEST(Engine, RefusesPartsThatDoNotFit) {

@@ -17,7 +17,8 @@ constexpr std::size_t bundle = 100;
 
 Result<Program> build(const Placement& from, const Placement& to, const Topology& topology,
                       std::size_t budget = 1 << 20, Epoch epoch = Epoch{7},
-                      std::optional<std::size_t> stall = std::nullopt, bool has_source = false) {
+                      std::optional<std::size_t> stall = std::nullopt, bool has_source = false,
+                      std::span<const KeptExpert> kept = {}) {
   const std::vector<std::size_t> bundle_bytes(static_cast<std::size_t>(from.num_layers()), bundle);
   return build_program({.epoch = epoch,
                         .from = from,
@@ -26,7 +27,8 @@ Result<Program> build(const Placement& from, const Placement& to, const Topology
                         .bundle_bytes = bundle_bytes,
                         .staging_budget_bytes = budget,
                         .stall_budget_bytes = stall,
-                        .has_source = has_source});
+                        .has_source = has_source,
+                        .kept = kept});
 }
 
 Move transfer(std::int32_t expert, std::int32_t source, std::int32_t destination) {
@@ -238,6 +240,25 @@ TEST(Program, ReadsALostExpertOnEveryNodeAlsoWhenStepsLieBetween) {
   EXPECT_EQ(program->cost.bytes_recovered, 3 * bundle);  // Expert 0 on two nodes, expert 3 on one.
   EXPECT_EQ(program->cost.bytes_moved, 0U);
   EXPECT_EQ(program->cost.bytes_moved_bound, 0U);
+}
+
+TEST(Program, TakesWhatARankHasKeptLikeWhatItHolds) {
+  const auto topology = Topology::make({{NodeId{0}, 2, 1.0, true},
+                                        {NodeId{1}, 2, 1.0, true},
+                                        {NodeId{1}, 1, 1.0, true},
+                                        {NodeId{2}, 1, 1.0, false}});
+  ASSERT_TRUE(topology);
+  const KeptExpert kept[]{{LayerId{0}, ExpertId{2}, SlotId{1}}};
+  const auto program = build(one_layer(3, {0, 1, 1, 0, 0, 2}), one_layer(3, {2, 1, 0, 2, 2, -1}), *topology,
+                             1 << 20, Epoch{7}, std::nullopt, false, kept);
+  ASSERT_TRUE(program) << program.error().message;
+  ASSERT_EQ(program->steps.size(), 1U);
+  EXPECT_EQ(program->steps[0].moves,
+            (std::vector<Move>{move(2, 1, 0, MoveKind::local_copy), move(0, 3, 2, MoveKind::local_copy),
+                               move(2, 1, 3, MoveKind::transfer), move(2, 3, 4, MoveKind::relay, 1)}));
+  EXPECT_EQ(program->cost.bytes_moved, program->cost.bytes_moved_bound);
+  EXPECT_EQ(program->cost.bytes_across_nodes, bundle);
+  EXPECT_EQ(program->cost.bytes_recovered, 0U);
 }
 
 TEST(Program, RefusesPlacementsOfDifferentShape) {

@@ -183,6 +183,23 @@ TEST(TakeOver, IsAskedAgainByWhoPromisedAndHeardNoMore) {
   EXPECT_TRUE(synod.parts[3]->chosen()->members.contains(Rank{3}));
 }
 
+/// What a commit displaced can be kept only if nobody has let go of it.
+TEST(TakeOver, KnowsWhetherEveryMemberStillHasTheStepInHand) {
+  for (const bool has_one_let_go : {false, true}) {
+    Synod synod(4, 1);
+    for (Standing& standing : synod.standings) standing.attempt_in_hand = 9;
+    synod.standings[1].committed_attempt = 9;
+    if (has_one_let_go) synod.standings[2].attempt_in_hand = 0;
+    synod.has_left[3] = true;
+    for (const auto& belief : synod.beliefs) belief->health[3] = RankHealth::dead;
+    synod.pass(10);
+    synod.expect_one_end();
+    ASSERT_TRUE(synod.end());
+    EXPECT_EQ(synod.end()->attempt, 9U);
+    EXPECT_EQ(synod.end()->is_in_hand, has_one_let_go ? 0U : 1U);
+  }
+}
+
 TEST(TakeOver, LeavesOutOneEndOfACutLinkAMomentAfterItWasSeen) {
   Synod synod(4, 1);
   for (std::size_t r : {1U, 2U}) {

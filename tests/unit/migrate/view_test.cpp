@@ -272,5 +272,90 @@ TEST_F(LostExperts, ThatCannotBeReadStayLost) {
   EXPECT_EQ(cluster_->find_difference(recovered_), "");
 }
 
+/// Four ranks of three slots. A step takes the only copy of expert 6 from slot 8 of rank 2 to rank 3, which
+/// dies as soon as rank 2 has committed. There is no source.
+class DisplacedExperts : public testing::Test {
+ protected:
+  void make(const std::vector<std::int32_t>& before, const std::vector<std::int32_t>& after, StepState at) {
+    EngineOptions options;
+    options.staging_budget_bytes = 1U << 12;
+    options.deadline = deadline;
+    options.verify_sample = 100;
+    cluster_.emplace(uniform(4, 1, 12), one_layer(8, before), options, Cluster::Wrap{}, heartbeat);
+    pass(*cluster_, 20);
+    cluster_->begin(one_layer(8, after));
+    do pass(*cluster_, 1);
+    while (cluster_->engine(2).health().epoch == Epoch{0} || cluster_->engine(2).health().state != at);
+    cluster_->kill(3);
+    pass(*cluster_, 20);
+  }
+  Result<bool> begin(const std::vector<std::int32_t>& recovered) {
+    recovered_ = one_layer(8, recovered);
+    Result<bool> begun = false;
+    for (std::size_t r = 0; r < 3; ++r) begun = cluster_->engine(r).begin_toward({*recovered_});
+    return begun;
+  }
+  void expect_recovered() {
+    ASSERT_TRUE(cluster_->run_until_idle(tick));
+    EXPECT_EQ(cluster_->find_difference(*recovered_), "");
+    for (std::size_t r = 0; r < 3; ++r) {
+      EXPECT_TRUE(cluster_->engine(r).view().lost.empty());
+      EXPECT_TRUE(cluster_->engine(r).view().kept.empty());
+      EXPECT_EQ(cluster_->engine(r).health().kept_bytes, 0U);
+      EXPECT_EQ(cluster_->engine(r).counters().bytes_recovered, 0U);
+    }
+    const Forward before = cluster_->next(0);
+    pass(*cluster_, 10);
+    EXPECT_GT(cluster_->next(0), before);
+  }
+
+  const std::vector<std::int32_t> swap_before_{0, 1, -1, 2, 3, -1, 4, 5, 6, 7, 0, 1};
+  const std::vector<std::int32_t> swap_after_{0, 1, -1, 2, 3, -1, 4, 5, 7, 6, 0, 1};
+  std::optional<Cluster> cluster_;
+  std::optional<Placement> recovered_;
+};
+
+TEST_F(DisplacedExperts, AreKeptUntilTheyHaveASlotAgain) {
+  make(swap_before_, swap_after_, StepState::committed);
+  for (std::size_t r = 0; r < 3; ++r) {
+    EXPECT_THAT(cluster_->engine(r).view().lost, ElementsAre(LayerExpert{LayerId{0}, ExpertId{6}}));
+    EXPECT_THAT(cluster_->engine(r).view().kept, ElementsAre(KeptExpert{LayerId{0}, ExpertId{6}, SlotId{8}}));
+    EXPECT_EQ(cluster_->engine(r).health().kept_bytes > 0, r == 2) << r;
+  }
+  ASSERT_TRUE(begin({0, 1, 6, 2, 3, -1, 4, 5, 7, -1, -1, -1}).value());
+  expect_recovered();
+}
+
+TEST_F(DisplacedExperts, ReturnToTheirSlotWithoutCrossingRanks) {
+  make(swap_before_, swap_after_, StepState::committed);
+  const std::uint64_t moved = cluster_->engine(1).counters().bytes_moved;
+  ASSERT_TRUE(begin({0, 1, -1, 2, 3, 7, 4, 5, 6, -1, -1, -1}).value());
+  expect_recovered();
+  EXPECT_GT(cluster_->engine(1).counters().bytes_moved, moved) << "expert 7";
+  EXPECT_EQ(cluster_->engine(2).counters().slots_moved, 1) << "expert 7, before";
+}
+
+TEST_F(DisplacedExperts, AreReadFromASlotThatBecameVacant) {
+  make({0, 1, -1, 2, 3, 7, 4, 5, 6, 7, 0, -1}, {0, 1, -1, 2, 3, 7, 4, 5, -1, 7, 0, 6}, StepState::committed);
+  ASSERT_THAT(cluster_->engine(0).view().kept, ElementsAre(KeptExpert{LayerId{0}, ExpertId{6}, SlotId{8}}));
+  ASSERT_TRUE(begin({0, 1, 6, 2, 3, 7, 4, 5, 6, -1, -1, -1}).value());
+  expect_recovered();
+}
+
+TEST_F(DisplacedExperts, AreLostOnceEveryRankHadCommitted) {
+  make(swap_before_, swap_after_, StepState::idle);
+  EXPECT_THAT(cluster_->engine(0).view().lost, ElementsAre(LayerExpert{LayerId{0}, ExpertId{6}}));
+  EXPECT_THAT(cluster_->engine(0).view().kept, ElementsAre());
+  EXPECT_EQ(begin({0, 1, 6, 2, 3, -1, 4, 5, 7, -1, -1, -1}).error().code, Errc::infeasible);
+}
+
+TEST_F(DisplacedExperts, AreLostWithTheRankThatKeptThem) {
+  make(swap_before_, swap_after_, StepState::committed);
+  cluster_->kill(2);
+  pass(*cluster_, 20);
+  EXPECT_EQ(cluster_->engine(0).view().lost.size(), 4U);
+  EXPECT_THAT(cluster_->engine(0).view().kept, ElementsAre());
+}
+
 }  // namespace
 }  // namespace trimtab::test
