@@ -42,9 +42,9 @@ class BackgroundCopies final : public PeerCopySource {
     std::unique_lock lock(mutex);
     std::condition_variable_any wake;
     for (Clock::time_point asleep_at{}; !stop.stop_requested();) {
-      const Result<bool> worked = copies_->progress();
-      if (!worked) return;
-      if (*worked) asleep_at = clock_.now() + wakefulness;
+      const Result<bool> was_asked = copies_->progress();
+      if (!was_asked) return;
+      if (*was_asked) asleep_at = clock_.now() + wakefulness;
       if (clock_.now() < asleep_at) {
         std::this_thread::yield();
       } else {

@@ -163,18 +163,15 @@ Result<bool> PeerCopies::progress() {
 
 Result<bool> PeerCopies::work() {
   for (const Rank rank : channel_->take_peer_down_events()) is_lost_[rank.index()] = true;
-  const Result<bool> answered = answer_requests();
-  if (!answered) return answered;
-  const Result<bool> taken = take_answers();
-  if (!taken) return taken;
-  return *answered || *taken;
+  if (Status taken = take_answers(); !taken) return failure(std::move(taken));
+  return answer_requests();
 }
 
 Result<bool> PeerCopies::answer_requests() {
-  for (bool has_come = false;; has_come = true) {
+  for (bool was_asked = false;; was_asked = true) {
     const auto received = requests_.receive();
     if (!received) return tl::unexpected(received.error());
-    if (!*received) return has_come;
+    if (!*received) return was_asked;
     const auto request = read_message<PieceRequest>((*received)->bytes);
     if (!request || request->size > options_.piece_bytes) continue;
     answer_request(*request, copies_.get(), answer_);
@@ -182,11 +179,11 @@ Result<bool> PeerCopies::answer_requests() {
   }
 }
 
-Result<bool> PeerCopies::take_answers() {
-  for (bool has_come = false;; has_come = true) {
+Status PeerCopies::take_answers() {
+  for (;;) {
     const auto received = answers_.receive();
     if (!received) return tl::unexpected(received.error());
-    if (!*received) return has_come;
+    if (!*received) return {};
     if (fetch_) fetch_->take((*received)->from, (*received)->bytes);
   }
 }

@@ -50,9 +50,10 @@ class PeerCopies final : public PeerCopySource {
   void end_fetch();
 
   // With the mutex locked:
+  /// Whether there were requests, which are answered now.
   Result<bool> work();
   Result<bool> answer_requests();
-  Result<bool> take_answers();
+  Status take_answers();
   Status ask_for_pieces();
   Status check_is_there() const;
   [[nodiscard]] bool is_gone(Rank rank) const;

@@ -50,7 +50,7 @@ class PeerCopySource : public ExpertSource {
                                                       const Clock& clock);
 
   /// Answers what peers have asked for. Does not wait.
-  /// @return whether there was anything; errors of the channel.
+  /// @return whether they had asked; errors of the channel.
   virtual Result<bool> progress() = 0;
 
   /// Other copies and another plan from now on, such as those of a new view. Waits for reads.

@@ -309,7 +309,7 @@ TEST_F(PeerCopies, LeaveMemoryAloneThatWasGivenBack) {
   const std::vector<std::byte> before(room_.size(), untouched);
   EXPECT_EQ(room_, before);
   EXPECT_TRUE(*sources_[Rank{1}]->progress()) << "now it answers";
-  EXPECT_TRUE(*sources_[Rank{0}]->progress()) << "which arrives";
+  EXPECT_TRUE(sources_[Rank{0}]->progress()) << "which arrives";
   EXPECT_EQ(room_, before);
 }
 
