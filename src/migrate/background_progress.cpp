@@ -54,6 +54,10 @@ class BackgroundEngine final : public Engine {
     const std::lock_guard lock(mutex_);
     engine_->note_finished(finished);
   }
+  void note_unheard(Forward forward, Rank peer) override {
+    const std::lock_guard lock(mutex_);
+    engine_->note_unheard(forward, peer);
+  }
   /// Views change inside `advance` only.
   [[nodiscard]] const View& view() const noexcept override {
     const std::lock_guard lock(mutex_);

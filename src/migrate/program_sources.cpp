@@ -78,15 +78,10 @@ void SourceChooser::receive(LayerId layer, ExpertId expert, std::vector<Move>& m
   for (auto begin = arrivals_.begin(); begin != arrivals_.end();) {
     const NodeId node = node_of(*begin);
     const auto end = std::find_if(begin, arrivals_.end(), [&](SlotId slot) { return node_of(slot) != node; });
-    if (holders_.of(expert).empty()) {
-      recover(layer, expert, std::span(begin, end), moves);
-      begin = end;
-      continue;
-    }
     near_.clear();
     std::ranges::copy_if(holders_.of(expert), std::back_inserter(near_),
                          [&](SlotId slot) { return node_of(slot) == node; });
-    if (near_.empty()) cross(layer, expert, std::span(begin, end), moves);
+    if (near_.empty()) reach(layer, expert, std::span(begin, end), moves);
     for (auto at = begin; !near_.empty() && at != end; ++at) {
       const SlotId source = least_sender(near_);
       moves.push_back({layer, expert, source, *at, MoveKind::transfer});
@@ -94,6 +89,15 @@ void SourceChooser::receive(LayerId layer, ExpertId expert, std::vector<Move>& m
     }
     begin = end;
   }
+}
+
+/// What was lost when the program began is read on every node, also when an earlier step has brought it back
+/// on another one.
+void SourceChooser::reach(LayerId layer, ExpertId expert, std::span<const SlotId> arrivals,
+                          std::vector<Move>& moves) {
+  const bool is_lost = std::ranges::none_of(input_.from.replicas(layer, expert),
+                                            [&](SlotId slot) { return input_.topology.is_alive(slot); });
+  is_lost ? recover(layer, expert, arrivals, moves) : cross(layer, expert, arrivals, moves);
 }
 
 /// One rank of the node receives from afar and relays to the others.

@@ -41,6 +41,7 @@ class SourceChooser {
  private:
   void choose_expert(LayerId layer, ExpertId expert, std::span<const SlotId> fills, std::vector<Move>& moves);
   void receive(LayerId layer, ExpertId expert, std::vector<Move>& moves);
+  void reach(LayerId layer, ExpertId expert, std::span<const SlotId> arrivals, std::vector<Move>& moves);
   void cross(LayerId layer, ExpertId expert, std::span<const SlotId> arrivals, std::vector<Move>& moves);
   void recover(LayerId layer, ExpertId expert, std::span<const SlotId> arrivals, std::vector<Move>& moves);
   [[nodiscard]] SlotId least_sender(std::span<const SlotId> slots) const;

@@ -23,6 +23,7 @@ class RankSet {
   }
 
   void insert(Rank rank) noexcept { words_[rank.index() / 64] |= bit(rank); }
+  void erase(Rank rank) noexcept { words_[rank.index() / 64] &= ~bit(rank); }
   [[nodiscard]] bool contains(Rank rank) const noexcept {
     return rank.value() >= 0 && rank.value() < max_ranks && (words_[rank.index() / 64] & bit(rank)) != 0;
   }

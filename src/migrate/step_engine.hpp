@@ -41,7 +41,8 @@ class StepEngine : public Engine {
   Result<bool> begin_toward(MigrationGoal goal) override;
   Result<Admission> advance(Forward next, Clock::duration budget) override;
   Status progress(Clock::duration budget) override;
-  void note_finished(Forward finished) override { finished_ = std::max(finished_, finished); }
+  void note_finished(Forward finished) override;
+  void note_unheard(Forward forward, Rank peer) override;
 
   [[nodiscard]] const View& view() const noexcept override { return view_; }
   [[nodiscard]] const Topology& topology() const noexcept override { return topology_; }
@@ -151,6 +152,7 @@ class StepEngine : public Engine {
   std::optional<Error> cause_;  ///< Why this rank votes no.
   Forward first_unbegun_;       ///< As far as `advance` was told.
   Forward finished_;            ///< All below are done here.
+  Unheard unheard_;             ///< Of a forward that is not done here.
   Forward hold_;                ///< First forward not to begin undecided.
   Forward commit_forward_;      ///< F of the decision.
   std::optional<Clock::time_point> stalled_since_;

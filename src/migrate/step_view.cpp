@@ -26,7 +26,18 @@ Result<Topology> with_members(const Topology& topology, const RankSet& members) 
 Standing StepEngine::standing() const {
   const bool is_member_overdue = !is_idle() && !may_roll_back_alone() && clock_.now() >= until_;
   const bool is_overdue = is_member_overdue || (control_.is_coordinator() && coordinator_.is_overdue());
-  return {state_ == StepState::committed ? proposal_->attempt : 0, finished_, is_overdue};
+  return {state_ == StepState::committed ? proposal_->attempt : 0, finished_, is_overdue, unheard_};
+}
+
+void StepEngine::note_finished(Forward finished) {
+  finished_ = std::max(finished_, finished);
+  if (unheard_.forward < finished_.value()) unheard_ = {};
+}
+
+void StepEngine::note_unheard(Forward forward, Rank peer) {
+  if (!take_over_ || peer == channel_->rank() || !take_over_->members().contains(peer)) return;
+  if (unheard_.forward != forward.value()) unheard_ = {forward.value(), {}};
+  unheard_.peers.insert(peer);
 }
 
 Status StepEngine::watch_view() {
@@ -42,8 +53,9 @@ Status StepEngine::enter_view() {
   const ViewEnd end = *take_over_->chosen();
   if (!end.members.contains(channel_->rank())) {
     return fail_in_doubt(
-        {Errc::peer_lost, fmt::format("rank {} is not in view {}: it was silent for too long",
-                                      channel_->rank().value(), view_.number + 1)},
+        {Errc::peer_lost,
+         fmt::format("rank {} is not in view {}: it was silent for too long, or a link of it is cut",
+                     channel_->rank().value(), view_.number + 1)},
         StepEvent::excluded);
   }
   if (Status ended = end.attempt > 0 ? end_by_commit(end.attempt) : end_by_abort(); !ended) return ended;
@@ -55,6 +67,7 @@ Status StepEngine::enter_view() {
   newest_attempt_ = end.attempt;
   first_unbegun_ = view_.resume;
   finished_ = view_.resume;
+  unheard_ = {};
   coordinator_.enter_view(end.attempt);
   if (Status entered = control_.enter_view(view_.number, view_.members); !entered)
     return fail_in_doubt(std::move(entered).error());

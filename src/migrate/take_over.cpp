@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "migrate/take_over.hpp"
 
+#include "migrate/cut_links.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -47,7 +49,7 @@ Status TakeOver::progress(const Standing& standing) {
   if (phase_ != Phase::none) {
     if (Status led = lead(now); !led || chosen_) return led;
   }
-  if (Status repeated = repeat(now); !repeated) return repeated;
+  if (Status repeated = repeat(standing, now); !repeated) return repeated;
   return give_up(now);
 }
 
@@ -121,6 +123,7 @@ void TakeOver::on_promise(const ViewMessage& message) {
   if (phase_ != Phase::preparing || message.ballot != promised_) return;
   const bool is_first = answered_.is_empty();
   answered_.insert(Rank{message.rank});
+  unheard_[Rank{message.rank}] = message.unheard;
   if (message.accepted_ballot > newest_accepted_) {
     newest_accepted_ = message.accepted_ballot;
     outcome_ = message.end;
@@ -134,8 +137,9 @@ void TakeOver::on_accept(const ViewMessage& message) {
   if (phase_ == Phase::proposing && message.ballot == promised_) answered_.insert(Rank{message.rank});
 }
 
-/// There is cause to end the view when a member is silent, the step in hand cannot end, or a taker has not
-/// ended it. Ranks then take turns, those that are silent left out.
+/// There is cause to end the view when a member is silent, the step in hand cannot end, a forward cannot, or
+/// a taker has not ended it. Ranks then take turns, those that are silent left out. Who is at the other end
+/// of a cut link needs a moment to notice it too.
 bool TakeOver::is_my_turn(const Standing& standing, Clock::time_point now) {
   const bool waits_for_taker = promised_ > 0;
   std::int32_t turn = 0;
@@ -145,12 +149,14 @@ bool TakeOver::is_my_turn(const Standing& standing, Clock::time_point now) {
     is_any_silent = is_any_silent || !is_awake;
     if (is_awake && rank < rank_) ++turn;
   }
-  if (!is_any_silent && !standing.is_step_overdue && !waits_for_taker) {
+  const bool is_certain = is_any_silent || standing.is_step_overdue;
+  if (!is_certain && standing.unheard.peers.is_empty() && !waits_for_taker) {
     cause_since_.reset();
     return false;
   }
   if (!cause_since_) cause_since_ = now;
-  if (!waits_for_taker) return now >= *cause_since_ + turn * deadline_;
+  const Clock::duration grace = is_certain ? Clock::duration(0) : deadline_ / 2;
+  if (!waits_for_taker) return now >= *cause_since_ + grace + turn * deadline_;
   const bool is_taker_gone = health_of(taker_of(promised_, num_ranks_)) != RankHealth::alive;
   return (is_taker_gone && turn == 0) || now >= ballot_since_ + (turn + 1) * deadline_;
 }
@@ -163,6 +169,7 @@ Status TakeOver::prepare(const Standing& standing, Clock::time_point now) {
   ballot_since_ = now;
   phase_ = Phase::preparing;
   answered_ = {};
+  unheard_.clear();
   newest_accepted_ = 0;
   outcome_ = {};
   on_promise(make_promise(standing));
@@ -181,7 +188,7 @@ Status TakeOver::lead(Clock::time_point now) {
 }
 
 Status TakeOver::propose() {
-  if (newest_accepted_ == 0) outcome_.members = answered_;
+  if (newest_accepted_ == 0) outcome_.members = without_cut_links(answered_, unheard_);
   phase_ = Phase::proposing;
   accepted_ = promised_;
   accepted_end_ = outcome_;
@@ -196,13 +203,13 @@ Status TakeOver::choose() {
 }
 
 /// Messages may be lost. Who waits for a taker that has gone on learns so by its answer.
-Status TakeOver::repeat(Clock::time_point now) {
+Status TakeOver::repeat(const Standing& standing, Clock::time_point now) {
   if (promised_ == 0 || now < repeat_at_) return {};
   repeat_at_ = now + deadline_ / 8;
   if (phase_ == Phase::preparing) return broadcast(make(ViewMessageKind::prepare));
   if (phase_ == Phase::proposing) return broadcast(make(ViewMessageKind::outcome));
-  return accepted_ == promised_ ? send(taker_of(promised_, num_ranks_), make(ViewMessageKind::accept))
-                                : Status{};
+  const Rank taker = taker_of(promised_, num_ranks_);
+  return send(taker, accepted_ == promised_ ? make(ViewMessageKind::accept) : make_promise(standing));
 }
 
 Status TakeOver::give_up(Clock::time_point now) const {
@@ -265,6 +272,7 @@ ViewMessage TakeOver::make_promise(const Standing& standing) const {
   message.accepted_ballot = accepted_;
   message.attempt = standing.committed_attempt;
   message.finished = standing.finished.value();
+  message.unheard = standing.unheard;
   message.end = accepted_end_;
   return message;
 }

@@ -20,6 +20,7 @@ struct Standing {
   std::uint64_t committed_attempt = 0;  ///< Committed here and not yet released; 0: none.
   Forward finished;                     ///< All forwards below are done here.
   bool is_step_overdue = false;         ///< The step in hand cannot end any more but by a take-over.
+  Unheard unheard{};                    ///< Members that seem alive.
 };
 
 /// One rank's part in ending a view: a synod (Lamport, "The part-time parliament", 1998) per view, whose
@@ -67,7 +68,7 @@ class TakeOver {
   Status lead(Clock::time_point now);
   Status propose();
   Status choose();
-  Status repeat(Clock::time_point now);
+  Status repeat(const Standing& standing, Clock::time_point now);
   [[nodiscard]] Status give_up(Clock::time_point now) const;
 
   [[nodiscard]] bool is_quorum(const RankSet& ranks) const;
@@ -97,6 +98,7 @@ class TakeOver {
   std::optional<ViewEnd> chosen_;
   Phase phase_ = Phase::none;  ///< Of this rank as the taker of ballot promised_.
   RankSet answered_;
+  std::map<Rank, Unheard> unheard_;    ///< What the promises say.
   std::uint32_t newest_accepted_ = 0;  ///< Among the promises.
   ViewEnd outcome_;                    ///< That they lead to; then the one proposed.
   std::optional<Clock::time_point> cause_since_;

@@ -33,6 +33,12 @@ struct ViewEnd {
   friend bool operator==(const ViewEnd&, const ViewEnd&) = default;
 };
 
+/// Whom a forward of a rank has waited for beyond its deadline, and still does.
+struct Unheard {
+  std::uint64_t forward = 0;
+  RankSet peers;
+};
+
 /// One message of a take-over as it travels: fixed size, no pointers, no padding.
 struct ViewMessage {
   static constexpr std::uint32_t magic_value = 0x54545631;  // "TTV1"
@@ -45,6 +51,7 @@ struct ViewMessage {
   std::int32_t rank = 0;              ///< The sender.
   std::uint64_t attempt = 0;          ///< Promise: the step that its rank has committed; 0: none in hand.
   std::uint64_t finished = 0;         ///< Promise: all forwards below are done.
+  Unheard unheard{};                  ///< Promise.
   ViewEnd end{};                      ///< Promise, outcome, chosen.
   std::uint64_t checksum = 0;         ///< Of all before it; set by `seal`.
 };

@@ -12,7 +12,8 @@ namespace trimtab {
 namespace {
 
 constexpr Tag beat_tag{0};
-constexpr std::byte beat_value{0x54};
+constexpr std::byte watching{0x57};  ///< From the lowest one that is alive, as its sender believes.
+constexpr std::byte watched{0x54};
 
 class BackgroundHeartbeat final : public Liveness {
  public:
@@ -46,7 +47,7 @@ StarHeartbeat::StarHeartbeat(const HeartbeatOptions& options, std::unique_ptr<Tr
     : options_(options),
       clock_(clock),
       channel_(std::move(channel)),
-      mailboxes_(*channel_, beat_tag, sizeof beat_value),
+      mailboxes_(*channel_, beat_tag, sizeof watching),
       peers_(std::make_unique<Peer[]>(static_cast<std::size_t>(channel_->num_ranks()))),
       next_beat_(clock.now()) {}
 
@@ -78,6 +79,7 @@ Status StarHeartbeat::hear(Clock::time_point now) {
     if (!*received) return {};
     Peer& peer = peers_[(*received)->from.index()];
     peer.silent_at = now + patience();
+    if ((*received)->bytes.front() == watching) peer.watches_until = peer.silent_at;
     if (peer.health.load(std::memory_order_relaxed) == RankHealth::silent) {
       peer.health.store(RankHealth::alive, std::memory_order_release);
     }
@@ -109,15 +111,19 @@ void StarHeartbeat::judge(Rank rank, bool is_watched, Clock::time_point now) {
   peer.health.store(RankHealth::silent, std::memory_order_release);
 }
 
-/// One that is still under way is enough: it waits in front of a rank that does not read.
+/// To two watchers, where one of them does not hear the other. One beat that is still under way is enough: it
+/// waits in front of a rank that does not read.
 Status StarHeartbeat::send_beats(Clock::time_point now) {
   if (now < next_beat_) return {};
   next_beat_ = now + options_.period;
   const Rank lowest = lowest_alive();
+  const std::byte beat = lowest == channel_->rank() ? watching : watched;
   for (Rank rank : ids<Rank>(channel_->num_ranks())) {
-    const bool is_due = lowest == channel_->rank() ? rank != lowest : rank == lowest;
-    if (!is_due || mailboxes_.is_sending(rank) || health_of(rank) == RankHealth::dead) continue;
-    if (Status sent = mailboxes_.send(rank, {&beat_value, 1}); !sent) return sent;
+    const bool is_due = beat == watching || rank == lowest || now < peers_[rank.index()].watches_until;
+    if (!is_due || rank == channel_->rank() || mailboxes_.is_sending(rank) ||
+        health_of(rank) == RankHealth::dead)
+      continue;
+    if (Status sent = mailboxes_.send(rank, {&beat, 1}); !sent) return sent;
   }
   return {};
 }

@@ -28,6 +28,7 @@ class StarHeartbeat final : public Heartbeat {
     std::atomic<RankHealth> health{RankHealth::alive};
     Clock::time_point silent_at;  ///< When it counts as silent unless it is heard of.
     bool is_watched = false;
+    Clock::time_point watches_until;  ///< It has said that it watches this rank.
   };
 
   [[nodiscard]] Rank lowest_alive() const noexcept;

@@ -64,7 +64,7 @@ std::optional<Violation> check_program(const Case& drawn, const Program& program
                                                  program.staging_bytes, drawn.engine.staging_budget_bytes));
   }
   const ProgramCost& cost = program.cost;
-  const bool is_bounded = cost.exchanges_forced == 0 && cost.bytes_recovered == 0;
+  const bool is_bounded = cost.exchanges_forced == 0;
   if (cost.bytes_moved > cost.bytes_moved_bound && is_bounded) {
     return violation(Check::bytes_moved,
                      fmt::format("{} bytes across ranks, and no exchange was forced; {} are enough",

@@ -58,6 +58,8 @@ class CheckedRank final : public EngineObserver {
   Turn take_turn(Forward next);
   /// The part that may run while nothing can begin here. Gives all batches up when the view is ending.
   void progress();
+  /// The oldest batch waits for `peer` in vain.
+  void note_unheard(Rank peer) { engine_->note_unheard(lanes_[oldest_lane_]->forward, peer); }
   /// Ends the oldest batch, which must be in flight.
   void end_batch() { end_batch(BatchEnd::finished); }
 

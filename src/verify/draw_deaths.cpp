@@ -93,6 +93,11 @@ HeartbeatOptions draw_heartbeat(const Pace& pace, Random& random) {
   return {.period = pace.tick * (is_slow ? random.within(20, 40) : random.within(6, 12)), .misses = 3};
 }
 
+/// Not what leaves a link deaf to take-overs while its ends hear each other's beats: no transport does that.
+bool is_beside_deaths(const CaseFault& fault) {
+  return is_message_fault(fault.kind) && fault.side == Side::send;
+}
+
 /// At most one cut: both ends of a link must know of it.
 void add_deaths(Case& drawn, const std::vector<FaultKind>& kinds, Random& random) {
   const std::size_t count = drawn.topology.num_ranks() > 3 && random.one_in(4) ? 2 : 1;
@@ -116,9 +121,10 @@ void draw_deaths(Case& drawn, const CaseOptions& options) {
   if (kinds.size() < options.faults.size() && random.one_in(2)) return;
   drawn.has_deaths = true;
   drawn.heartbeat = draw_heartbeat(drawn.pace, random);
+  drawn.engine.decided_deadline = 2 * drawn.engine.deadline;
   drawn.has_source = random.one_in(2) || !can_double(drawn.topology);
   if (!drawn.has_source) double_placements(drawn, random);
-  drawn.faults.clear();
+  std::erase_if(drawn.faults, [](const CaseFault& fault) { return !is_beside_deaths(fault); });
   add_deaths(drawn, kinds, random);
 }
 
@@ -150,11 +156,6 @@ bool is_cut(const Case& drawn, bool has_struck, Rank a, Rank b) {
   if (!has_struck) return false;
   const auto cut = std::ranges::find(drawn.faults, FaultKind::cut, &CaseFault::kind);
   return cut != drawn.faults.end() && severs(*cut, a, b);
-}
-
-bool stops_forwards(const Case& drawn, bool has_struck, Rank a, Rank b) {
-  const auto cut = std::ranges::find(drawn.faults, FaultKind::cut, &CaseFault::kind);
-  return is_cut(drawn, has_struck, a, b) && !cut->peer;
 }
 
 }  // namespace trimtab::verify

@@ -8,8 +8,8 @@
 namespace trimtab::verify {
 
 /// Gives about every second case deaths, if the options have any, and what ranks need to survive them; every
-/// case where they have nothing else. They take the place of its other faults. What is drawn before stays as
-/// it was, but for the placements of cases that have every expert on two ranks.
+/// case where they have nothing else. Of its other faults those of sent messages stay. What is drawn before
+/// stays as it was, but for the placements of cases that have every expert on two ranks.
 void draw_deaths(Case& drawn, const CaseOptions& options);
 
 /// "rank 2 is killed at its 5th change of state".
@@ -19,8 +19,5 @@ void draw_deaths(Case& drawn, const CaseOptions& options);
 [[nodiscard]] bool severs(const CaseFault& cut, Rank a, Rank b);
 /// The same for the cut of the case, if it has one and that has struck.
 [[nodiscard]] bool is_cut(const Case& drawn, bool has_struck, Rank a, Rank b);
-/// Whether forwards of the two never end then. A single link is not one of theirs: no view leaves out ranks
-/// that the lowest one hears, so nothing would ever end such a forward.
-[[nodiscard]] bool stops_forwards(const Case& drawn, bool has_struck, Rank a, Rank b);
 
 }  // namespace trimtab::verify

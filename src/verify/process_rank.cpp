@@ -78,7 +78,8 @@ Status ProcessRank::start(UcxSession& session) {
   if (drawn_.has_source) checked.source = &source_;
   checked.at_transition = [this] { on_transition(); };
   const Clock::duration patience = 20 * drawn_.engine.deadline + std::chrono::seconds(5);
-  auto serving = ServingRank::make({checked, shared_.board, patience}, std::move(*channel));
+  auto serving =
+      ServingRank::make({checked, shared_.board, patience, drawn_.engine.deadline}, std::move(*channel));
   if (!serving) return failure(std::move(serving));
   serving_ = std::move(*serving);
   return {};
@@ -139,7 +140,7 @@ void ProcessRank::strike(std::size_t fault) {
 bool ProcessRank::is_done() const {
   return serving_->is_done() && std::ranges::none_of(serving_->engine().view().members, [&](Rank member) {
            return shared_.ranks[member.index()].is_gone.load() ||
-                  stops_forwards(drawn_, shared_.board.is_cut(), rank_, member);
+                  is_cut(drawn_, shared_.board.is_cut(), rank_, member);
          });
 }
 

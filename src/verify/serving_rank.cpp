@@ -38,20 +38,28 @@ void ServingRank::drive() {
 
 void ServingRank::end_batches() {
   for (Batch& batch : in_flight_) batch.turns_left = std::max(0, batch.turns_left - 1);
-  while (!in_flight_.empty() && in_flight_.front().turns_left == 0 &&
-         is_finished(in_flight_.front().forward)) {
+  while (!in_flight_.empty() && in_flight_.front().turns_left == 0) {
+    const Batch& batch = in_flight_.front();
+    const std::vector<Rank> unheard = unheard_of(batch.forward);
+    if (!unheard.empty()) {
+      const bool is_late = setup_.checked.clock.now() > batch.begun + setup_.forward_deadline;
+      if (is_late) std::ranges::for_each(unheard, [&](Rank rank) { checked_->note_unheard(rank); });
+      return;
+    }
     checked_->end_batch();
     in_flight_.pop_front();
   }
 }
 
-bool ServingRank::is_finished(Forward forward) const {
+/// The members whose part of a forward has not come.
+std::vector<Rank> ServingRank::unheard_of(Forward forward) const {
   const View& view = engine().view();
-  const Rank here = setup_.checked.rank;
-  return std::ranges::all_of(view.members, [&](Rank member) {
-    return !stops_forwards(setup_.checked.drawn, setup_.board.is_cut(), here, member) &&
-           setup_.board.has_begun(member, view.number, forward);
+  std::vector<Rank> unheard;
+  std::ranges::copy_if(view.members, std::back_inserter(unheard), [&](Rank member) {
+    return is_cut(setup_.checked.drawn, setup_.board.is_cut(), setup_.checked.rank, member) ||
+           !setup_.board.has_begun(member, view.number, forward);
   });
+  return unheard;
 }
 
 void ServingRank::take_turn() {
@@ -65,7 +73,7 @@ void ServingRank::take_turn() {
 void ServingRank::on_began() {
   moved_at_ = setup_.checked.clock.now();
   const std::uint32_t view = engine().view().number;
-  in_flight_.push_back({next_, random_.within(0, setup_.checked.drawn.pace.max_batch_ticks)});
+  in_flight_.push_back({next_, random_.within(0, setup_.checked.drawn.pace.max_batch_ticks), moved_at_});
   setup_.board.begin(setup_.checked.rank, view, next_);
   const Epoch epoch = checked_->newest_epoch();
   if (const std::optional<Epoch> other = setup_.board.serve(view, next_, epoch)) {
@@ -85,7 +93,13 @@ void ServingRank::on_renewed() {
 /// A step that a view ended with a commit is over only when it is released there.
 void ServingRank::note_program_end() {
   if (!program_ || is_out() || !checked_->is_idle()) return;
-  ++(checked_->has_committed_all() ? num_committed_ : num_rolled_back_);
+  if (checked_->has_committed_all()) {
+    ++ended_.committed;
+    ended_.bytes_moved += program_->cost.bytes_moved;
+    ended_.bytes_lower_bound += program_->cost.bytes_moved_bound;
+  } else {
+    ++ended_.rolled_back;
+  }
   program_.reset();
   ++position_;
   turns_to_begin_ = random_.within(0, 3);
@@ -145,9 +159,7 @@ void ServingRank::check_patience() {
 }
 
 TrialCounts ServingRank::counts() const {
-  TrialCounts counts;
-  counts.committed = num_committed_;
-  counts.rolled_back = num_rolled_back_;
+  TrialCounts counts = ended_;
   counts.in_doubt = program_ ? 1 : 0;
   counts.programs = counts.committed + counts.rolled_back + counts.in_doubt;
   counts.in_doubt_resolved = checked_->num_resolved();

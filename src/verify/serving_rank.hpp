@@ -20,9 +20,10 @@ namespace trimtab::verify {
 class ServingRank {
  public:
   struct Setup {
-    CheckedRank::Setup checked;  ///< With liveness.
-    ForwardBoard& board;         ///< The same for all ranks.
-    Clock::duration patience;    ///< Longest that it may neither serve nor change its state.
+    CheckedRank::Setup checked;        ///< With liveness.
+    ForwardBoard& board;               ///< The same for all ranks.
+    Clock::duration patience;          ///< Longest that it may neither serve nor change its state.
+    Clock::duration forward_deadline;  ///< Longest that a forward waits for a rank that seems alive.
   };
 
   [[nodiscard]] static Result<std::unique_ptr<ServingRank>> make(const Setup& setup,
@@ -55,12 +56,13 @@ class ServingRank {
   struct Batch {
     Forward forward;
     std::int32_t turns_left = 0;
+    Clock::time_point begun;
   };
 
   explicit ServingRank(const Setup& setup);
 
   void end_batches();
-  [[nodiscard]] bool is_finished(Forward forward) const;
+  [[nodiscard]] std::vector<Rank> unheard_of(Forward forward) const;
   void take_turn();
   void on_began();
   void on_renewed();
@@ -79,8 +81,7 @@ class ServingRank {
   std::size_t position_ = 0;  ///< In the list of this view's programs.
   std::int32_t turns_to_begin_ = 0;
   std::optional<Program> program_;  ///< Begun and not yet over.
-  std::uint64_t num_committed_ = 0;
-  std::uint64_t num_rolled_back_ = 0;
+  TrialCounts ended_;               ///< Programs that are over.
   Clock::time_point moved_at_;
   StepState last_state_ = StepState::idle;
   std::optional<Violation> violation_;

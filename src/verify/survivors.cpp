@@ -21,8 +21,14 @@ Fate fate_of_stop(const CaseFault& stop, const Case& drawn, const std::vector<Ra
   return {others, is_long ? std::vector{stop.rank} : std::vector<Rank>{}};
 }
 
+/// One of its ends goes on with all others; which one, depends.
+Fate fate_of_cut_link(const CaseFault& cut, std::vector<Rank> others) {
+  std::erase_if(others, [&](Rank rank) { return rank == cut.rank || rank == *cut.peer; });
+  return {others, {}};
+}
+
 Fate fate_of_cut(const CaseFault& cut, const Case& drawn, const std::vector<Rank>& all) {
-  if (cut.peer && drawn.topology.num_ranks() > 2) return {};
+  if (cut.peer && drawn.topology.num_ranks() > 2) return fate_of_cut_link(cut, all);
   Fate fate;
   for (Rank rank : all) {
     const bool is_here = rank == cut.rank || !severs(cut, rank, cut.rank);

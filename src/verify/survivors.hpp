@@ -13,8 +13,8 @@ struct Fate {
   std::vector<Rank> stop;   ///< They do not.
 };
 
-/// Knows nothing where two deaths struck, one link alone is cut, or control messages were lost or late beside
-/// a death. `has_struck` is by fault.
+/// Knows nothing where two deaths struck, or control messages were lost or late beside a death. `has_struck`
+/// is by fault.
 [[nodiscard]] Fate expected_fate(const Case& drawn, const std::vector<bool>& has_struck);
 
 }  // namespace trimtab::verify

@@ -51,6 +51,8 @@ class ViewTrial {
   [[nodiscard]] bool serves(std::size_t rank) const {
     return ranks_[rank].serving && !ranks_[rank].serving->is_out();
   }
+  /// By fault; what a killed rank was to do may have struck.
+  [[nodiscard]] std::vector<bool> struck() const;
   [[nodiscard]] bool is_over() const;
   [[nodiscard]] bool are_done() const;
   [[nodiscard]] std::uint64_t most_ticks() const;
@@ -69,7 +71,7 @@ class ViewTrial {
   KnownSource source_;
   std::vector<RankState> ranks_;
   std::vector<std::size_t> order_;
-  std::vector<bool> has_struck_;
+  std::vector<bool> has_struck_;   ///< Deaths only.
   Clock::time_point quiet_since_;  ///< When the last fault was over.
   std::uint64_t tick_ = 0;
   TrialCounts counts_;
@@ -101,13 +103,14 @@ Status ViewTrial::make_rank(Rank rank, std::unique_ptr<Transport> channel, std::
   state.heartbeat = std::move(*heartbeat);
   Story story;
   if (story_) story = [this](const std::string& line) { tell(line); };
-  constexpr int patience = 12;
+  constexpr int patience = 16;
   CheckedRank::Setup checked{drawn_, rank, clock_, mutant_, story};
   checked.liveness = state.heartbeat.get();
   if (drawn_.has_source) checked.source = &source_;
   checked.at_transition = [this, rank] { on_transition(rank.index()); };
   auto serving =
-      ServingRank::make({checked, board_, patience * drawn_.engine.deadline}, with_cut(std::move(channel)));
+      ServingRank::make({checked, board_, patience * drawn_.engine.deadline, drawn_.engine.deadline},
+                        with_cut(std::move(channel)));
   if (!serving) return failure(std::move(serving));
   state.serving = std::move(*serving);
   return {};
@@ -217,16 +220,26 @@ std::uint64_t ViewTrial::most_ticks() const {
   return static_cast<std::uint64_t>(most_deadlines * drawn_.engine.deadline / drawn_.pace.tick);
 }
 
+std::vector<bool> ViewTrial::struck() const {
+  std::vector<bool> struck = has_struck_;
+  for (std::size_t i = 0; i < struck.size(); ++i) {
+    const CaseFault& fault = drawn_.faults[i];
+    const auto& serving = ranks_[fault.rank.index()].serving;
+    if (is_message_fault(fault.kind)) struck[i] = !serving || serving->checked().has_struck(i);
+  }
+  return struck;
+}
+
 /// Soon, when all agree; else after every silence and deadline that there is.
 bool ViewTrial::is_over() const {
   constexpr std::uint64_t last_tick = 60;
   if (tick_ < last_tick || !are_done() || clock_.now() < quiet_since_) return false;
   const Clock::duration silence = drawn_.heartbeat.period * drawn_.heartbeat.misses;
-  const Fate fate = expected_fate(drawn_, has_struck_);
+  const Fate fate = expected_fate(drawn_, struck());
   const bool have_stopped =
       std::ranges::none_of(fate.stop, [this](Rank rank) { return serves(rank.index()); });
   return (have_stopped && find_disagreement().empty()) ||
-         clock_.now() >= quiet_since_ + silence + 12 * drawn_.engine.deadline;
+         clock_.now() >= quiet_since_ + silence + 16 * drawn_.engine.deadline;
 }
 
 bool ViewTrial::are_done() const {
@@ -264,7 +277,7 @@ std::string ViewTrial::find_difference(const Engine& a, const Engine& b) const {
 }
 
 void ViewTrial::check_fate() {
-  const Fate fate = expected_fate(drawn_, has_struck_);
+  const Fate fate = expected_fate(drawn_, struck());
   for (Rank rank : fate.serve) {
     if (serves(rank.index())) continue;
     const auto& serving = ranks_[rank.index()].serving;

@@ -64,7 +64,8 @@ enum class StepEvent : std::uint8_t {
 struct EngineOptions {
   std::size_t staging_budget_bytes = 0;                 ///< Per rank; allocated at construction (M8).
   Clock::duration deadline = std::chrono::seconds(10);  ///< For each wait of the protocol (M9).
-  /// For each wait after the vote, when a step can not be given up for free any more; zero: `deadline`.
+  /// For each wait after the vote, when a step can not be given up for free any more; zero: `deadline`. Longer
+  /// than a forward may take: a step waits for those before it.
   Clock::duration decided_deadline{};
   std::uint64_t hold_forwards =
       2;  ///< How many forwards a rank may still begin between its vote and the decision.
@@ -196,6 +197,13 @@ class Engine {
   /// All forwards below `finished` are done here. Needed only by callers that begin a forward before the one
   /// before it is done: else `advance` knows.
   virtual void note_finished(Forward finished) = 0;
+
+  /// `forward` has waited here for a part of `peer`, a member that seems alive, longer than it should; it
+  /// goes on waiting, until the part comes or `progress` says `cancelled`. The view ends: a peer that is
+  /// stuck does not answer and is left out; where two members wait for each other their link is cut, and one
+  /// of them is left out. To be said well before EngineOptions::decided_deadline. No effect where the ranks
+  /// are fixed.
+  virtual void note_unheard(Forward forward, Rank peer) = 0;
 
   [[nodiscard]] virtual const View& view() const noexcept = 0;
   /// With the ranks of the view alive, and no others.

@@ -17,7 +17,7 @@ constexpr std::size_t bundle = 100;
 
 Result<Program> build(const Placement& from, const Placement& to, const Topology& topology,
                       std::size_t budget = 1 << 20, Epoch epoch = Epoch{7},
-                      std::optional<std::size_t> stall = std::nullopt) {
+                      std::optional<std::size_t> stall = std::nullopt, bool has_source = false) {
   const std::vector<std::size_t> bundle_bytes(static_cast<std::size_t>(from.num_layers()), bundle);
   return build_program({.epoch = epoch,
                         .from = from,
@@ -25,7 +25,8 @@ Result<Program> build(const Placement& from, const Placement& to, const Topology
                         .topology = topology,
                         .bundle_bytes = bundle_bytes,
                         .staging_budget_bytes = budget,
-                        .stall_budget_bytes = stall});
+                        .stall_budget_bytes = stall,
+                        .has_source = has_source});
 }
 
 Move transfer(std::int32_t expert, std::int32_t source, std::int32_t destination) {
@@ -224,6 +225,19 @@ TEST(Program, RefusesAnExpertWhoseLastReplicaIsOnADeadRank) {  // vllm-project/v
   EXPECT_EQ(program.error().code, Errc::infeasible);
   EXPECT_EQ(program.error().message,
             "layer 0: no live slot holds expert 1, which slot 1 needs, and it has no source");
+}
+
+TEST(Program, ReadsALostExpertOnEveryNodeAlsoWhenStepsLieBetween) {
+  const auto topology =
+      Topology::make({{NodeId{0}, 1, 1.0, true}, {NodeId{1}, 4, 1.0, true}, {NodeId{2}, 2, 1.0, false}});
+  ASSERT_TRUE(topology);
+  const auto program = build(one_layer(4, {2, 2, 2, 2, 1, 0, 3}), one_layer(4, {0, 1, 2, 3, 0, -1, -1}),
+                             *topology, staged_bytes(bundle), Epoch{7}, std::nullopt, true);
+  ASSERT_TRUE(program) << program.error().message;
+  EXPECT_GT(program->steps.size(), 1U);
+  EXPECT_EQ(program->cost.bytes_recovered, 3 * bundle);  // Expert 0 on two nodes, expert 3 on one.
+  EXPECT_EQ(program->cost.bytes_moved, 0U);
+  EXPECT_EQ(program->cost.bytes_moved_bound, 0U);
 }
 
 TEST(Program, RefusesPlacementsOfDifferentShape) {

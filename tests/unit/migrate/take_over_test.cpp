@@ -31,20 +31,22 @@ class Belief final : public Liveness {
   std::vector<RankHealth> health;
 };
 
-/// Loses a share of what is sent, as long as it is told to.
+/// Loses a share of what is sent, as long as it is told to, and all that is sent to ranks that are deaf.
 class Lossy final : public TransportDecorator {
  public:
-  Lossy(std::unique_ptr<Transport> inner, Random& random, const std::size_t& loss)
-      : TransportDecorator(std::move(inner)), random_(random), loss_(loss) {}
+  Lossy(std::unique_ptr<Transport> inner, Random& random, const std::size_t& loss, const RankSet& deaf)
+      : TransportDecorator(std::move(inner)), random_(random), loss_(loss), deaf_(deaf) {}
 
   Result<Ticket> post(std::span<const Leg> legs) override {
     const bool is_send = legs.front().side == Side::send;
-    return inner().post(is_send && random_.below(10) < loss_ ? std::span<const Leg>{} : legs);
+    const bool is_lost = random_.below(10) < loss_ || deaf_.contains(legs.front().peer);
+    return inner().post(is_send && is_lost ? std::span<const Leg>{} : legs);
   }
 
  private:
   Random& random_;
   const std::size_t& loss_;
+  const RankSet& deaf_;
 };
 
 /// Ranks of one view, each with its own part in ending it, in any order and with any suspicion.
@@ -55,7 +57,7 @@ class Synod {
     RankSet members;
     for (Rank rank : ids<Rank>(num_ranks)) members.insert(rank);
     for (auto& channel : channels) {
-      channels_.push_back(std::make_unique<Lossy>(std::move(channel), random_, loss));
+      channels_.push_back(std::make_unique<Lossy>(std::move(channel), random_, loss, deaf));
       beliefs.push_back(std::make_unique<Belief>(channels.size()));
       parts.push_back(
           std::make_unique<TakeOver>(*channels_.back(), *beliefs.back(), clock_, deadline, members));
@@ -92,6 +94,7 @@ class Synod {
   [[nodiscard]] Random& random() { return random_; }
 
   std::size_t loss = 0;  ///< Tenths of all messages.
+  RankSet deaf;
   std::vector<std::unique_ptr<Belief>> beliefs;
   std::vector<std::unique_ptr<TakeOver>> parts;
   std::vector<Standing> standings;
@@ -160,6 +163,40 @@ TEST(TakeOver, TellsWhoIsBehindHowItsViewEnded) {
   synod.pass(40);
   ASSERT_TRUE(synod.parts[0]->chosen());
   EXPECT_FALSE(synod.parts[0]->chosen()->members.contains(Rank{0}));
+}
+
+TEST(TakeOver, IsAskedAgainByWhoPromisedAndHeardNoMore) {
+  Synod synod(4, 1);
+  synod.standings[0].is_step_overdue = true;
+  for (std::size_t rank : {0U, 1U, 2U, 3U, 0U}) synod.progress(rank);
+  synod.deaf.insert(Rank{3});
+  synod.pass(8);
+  for (std::size_t rank : {0U, 1U, 2U}) {
+    ASSERT_TRUE(synod.parts[rank]->chosen());
+    synod.parts[rank]->enter_next();
+    synod.standings[rank] = {};
+  }
+  EXPECT_FALSE(synod.parts[3]->chosen());
+  synod.deaf = {};
+  synod.pass(8);
+  ASSERT_TRUE(synod.parts[3]->chosen());
+  EXPECT_TRUE(synod.parts[3]->chosen()->members.contains(Rank{3}));
+}
+
+TEST(TakeOver, LeavesOutOneEndOfACutLinkAMomentAfterItWasSeen) {
+  Synod synod(4, 1);
+  for (std::size_t r : {1U, 2U}) {
+    synod.standings[r].unheard.forward = 5;
+    synod.standings[r].unheard.peers.insert(Rank{r == 1 ? 2 : 1});
+  }
+  synod.standings[0].unheard.forward = 6;
+  synod.standings[0].unheard.peers.insert(Rank{1});
+  synod.pass(12);
+  EXPECT_FALSE(synod.parts[0]->is_under_way());
+  synod.pass(60);
+  synod.expect_one_end();
+  ASSERT_TRUE(synod.end());
+  EXPECT_EQ(synod.end()->members.ranks(), (std::vector{Rank{0}, Rank{1}, Rank{3}}));
 }
 
 /// Takers rival each other on wrong suspicions while messages are lost; then all calms down.

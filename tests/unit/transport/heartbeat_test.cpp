@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "verify/cut_transport.hpp"
 #include "verify/virtual_clock.hpp"
 
 #include <trimtab/transport/inproc.hpp>
@@ -27,8 +28,12 @@ class Heartbeats : public testing::Test {
  protected:
   explicit Heartbeats(std::int32_t num_ranks = 4) {
     auto channels = make_inproc_transports(num_ranks);
-    for (auto& channel : *channels)
-      beats_.push_back(*Heartbeat::make({period, 3}, std::move(channel), clock_));
+    for (auto& channel : *channels) {
+      const Rank rank = channel->rank();
+      const auto is_cut = [this, rank](Rank peer) { return cut_ == std::set{rank, peer}; };
+      auto end = std::make_unique<verify::CutTransport>(std::move(channel), is_cut);
+      beats_.push_back(*Heartbeat::make({period, 3}, std::move(end), clock_));
+    }
   }
 
   /// Everyone but `stopped` is called every quarter of a period.
@@ -48,6 +53,7 @@ class Heartbeats : public testing::Test {
   }
 
   verify::VirtualClock clock_;
+  std::set<Rank> cut_;  ///< The ends of a link that loses everything.
   std::vector<std::unique_ptr<Heartbeat>> beats_;
 };
 
@@ -74,6 +80,18 @@ TEST_F(Heartbeats, PassTheWatchOnWhenTheLowestRanksStopOneAfterAnother) {
   pass(10 * period);
   pass(8 * period, {0, 1});
   for (std::size_t r = 2; r < 4; ++r) EXPECT_THAT(seen_by(r), ElementsAre(silent, silent, alive, alive)) << r;
+}
+
+/// Who hears the lowest rank must also be heard by one that does not.
+TEST_F(Heartbeats, AnswerEveryoneWhoWatches) {
+  pass(10 * period);
+  cut_ = {Rank{0}, Rank{1}};
+  pass(20 * period);
+  EXPECT_THAT(seen_by(0), ElementsAre(alive, silent, alive, alive));
+  EXPECT_THAT(seen_by(1), ElementsAre(silent, alive, alive, alive));
+  cut_.clear();
+  pass(10 * period);
+  EXPECT_THAT(seen_by(1), ElementsAre(alive, alive, alive, alive));
 }
 
 TEST_F(Heartbeats, TakeARankForAliveAgainThatIsHeardOf) {

@@ -48,10 +48,11 @@ TEST(ExpectedFate, OfAShortStopIsOpenForTheStoppedRank) {
   EXPECT_THAT(expected_fate(four_ranks(stop), {true}).stop, ElementsAre(Rank{1}));
 }
 
-TEST(ExpectedFate, IsOpenForASingleLinkAndWholeWhereNothingStruck) {
+TEST(ExpectedFate, IsOpenOnlyForTheEndsOfASingleLinkAndWholeWhereNothingStruck) {
   CaseFault cut = make_fault(FaultKind::cut, Rank{3});
   cut.peer = Rank{1};
-  EXPECT_THAT(expected_fate(four_ranks(cut), {true}).serve, IsEmpty());
+  EXPECT_THAT(expected_fate(four_ranks(cut), {true}).serve, ElementsAre(Rank{0}, Rank{2}));
+  EXPECT_THAT(expected_fate(four_ranks(cut), {true}).stop, IsEmpty());
   EXPECT_THAT(expected_fate(four_ranks(cut), {false}).serve, testing::SizeIs(4));
 }
 
