@@ -18,7 +18,6 @@ namespace trimtab::test {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::AllOf;
 using testing::HasSubstr;
 
 constexpr LayerId layer{1};

@@ -25,7 +25,8 @@ constexpr LayerId layer{0};
 struct Cost {
   int on_serving_ranks = 0;
   int on_serving_nodes = 0;
-  friend auto operator<=>(const Cost&, const Cost&) = default;
+  // clang-tidy 14 takes the 0 of a rewritten comparison for a pointer.
+  friend auto operator<=>(const Cost&, const Cost&) = default;  // NOLINT(modernize-use-nullptr)
 };
 
 Cost cost_of(const Placement& placement, const Topology& topology, LayerExpert what, Rank keeper) {
@@ -100,49 +101,65 @@ Outcome judge(const HostCopyPlan& plan, const Placement& placement, const Topolo
   return outcome;
 }
 
-TEST(HostCopyPlan, CostsAsLittleAsTryingEverythingFinds) {
-  int num_pushed = 0;
-  for (std::uint64_t seed = 0; seed < 600; ++seed) {
-    std::mt19937_64 random(seed);
-    const auto draw = [&](std::int32_t first, std::int32_t last) {
-      return first + static_cast<std::int32_t>(random() % static_cast<std::uint64_t>(last - first + 1));
-    };
+/// Up to four ranks, some of them dead, and up to six experts, each at the same place on one to three ranks.
+struct Case {
+  explicit Case(std::uint64_t seed) : random_(seed) {
     const std::int32_t num_experts = draw(2, 6);
     const std::int32_t num_ranks = draw(2, 4);
-    std::vector<RankInfo> infos(static_cast<std::size_t>(num_ranks));
-    std::vector<std::int32_t> budgets;
     const std::int32_t num_nodes = draw(1, num_ranks);
+    std::vector<RankInfo> infos;
     for (std::int32_t r = 0; r < num_ranks; ++r) {
-      RankInfo& info = infos[static_cast<std::size_t>(r)];
-      info.node = NodeId{r * num_nodes / num_ranks};
-      info.num_slots = num_experts;
-      info.is_alive = r == 0 || draw(0, 5) > 0;
+      infos.push_back({NodeId{r * num_nodes / num_ranks}, num_experts, 1.0, r == 0 || draw(0, 5) > 0});
       budgets.push_back(draw(0, 3));
     }
-    const Topology topology = *Topology::make(infos);
+    topology = *Topology::make(infos);
     std::vector<ExpertId> map(static_cast<std::size_t>(topology.num_slots()), no_expert);
-    for (std::int32_t e = 0; e < num_experts; ++e) {
-      // One to three of the ranks hold it, at slot e of each.
-      for (std::int32_t i = draw(1, 3); i > 0; --i)
-        map[static_cast<std::size_t>(draw(0, num_ranks - 1) * num_experts + e)] = ExpertId{e};
+    for (const ExpertId expert : ids<ExpertId>(num_experts)) {
+      for (std::int32_t i = draw(1, 3); i > 0; --i) {
+        const Rank rank{draw(0, num_ranks - 1)};
+        map[topology.slots_of(rank).first().index() + expert.index()] = expert;
+      }
     }
-    const Placement placement = *Placement::make(1, topology.num_slots(), num_experts, map);
+    placement = *Placement::make(1, topology.num_slots(), num_experts, map);
+  }
 
-    const auto plan = plan_host_copies(placement, topology, budgets);
+  [[nodiscard]] std::size_t room() const {
+    std::size_t sum = 0;
+    for (const Rank rank : ids<Rank>(topology.num_ranks())) {
+      if (topology.is_alive(rank)) sum += static_cast<std::size_t>(budgets[rank.index()]);
+    }
+    return sum;
+  }
+  [[nodiscard]] std::size_t num_not_lost() const {
+    return static_cast<std::size_t>(placement.num_experts()) - find_lost(placement, topology).size();
+  }
+
+  Topology topology = uniform(1, 1, 1);
+  Placement placement = one_layer(1, {0});
+  std::vector<std::int32_t> budgets;
+
+ private:
+  std::int32_t draw(std::int32_t first, std::int32_t last) {
+    return first + static_cast<std::int32_t>(random_() % static_cast<std::uint64_t>(last - first + 1));
+  }
+
+  std::mt19937_64 random_;
+};
+
+TEST(HostCopyPlan, CostsAsLittleAsTryingEverythingFinds) {
+  int num_tight = 0;
+  for (std::uint64_t seed = 0; seed < 600; ++seed) {
+    const Case drawn(seed);
+    const auto plan = plan_host_copies(drawn.placement, drawn.topology, drawn.budgets);
     ASSERT_TRUE(plan) << plan.error().message;
-    const Outcome outcome = judge(*plan, placement, topology, budgets);
+    const Outcome outcome = judge(*plan, drawn.placement, drawn.topology, drawn.budgets);
     EXPECT_TRUE(outcome.is_within_budgets) << seed;
     EXPECT_LE(outcome.least_danger_kept, outcome.greatest_danger_left) << seed;
-    std::size_t room = 0;
-    for (const Rank rank : ids<Rank>(num_ranks)) {
-      if (topology.is_alive(rank)) room += static_cast<std::size_t>(budgets[rank.index()]);
-    }
-    const auto num_lost = find_lost(placement, topology).size();
-    EXPECT_EQ(outcome.kept.size(), std::min(room, static_cast<std::size_t>(num_experts) - num_lost)) << seed;
-    EXPECT_EQ(outcome.cost, least_cost(placement, topology, outcome.kept, budgets)) << seed;
-    if (outcome.cost > Cost{}) ++num_pushed;
+    EXPECT_EQ(outcome.kept.size(), std::min(drawn.room(), drawn.num_not_lost())) << seed;
+    EXPECT_EQ(outcome.cost, least_cost(drawn.placement, drawn.topology, outcome.kept, drawn.budgets)) << seed;
+    if (outcome.cost > Cost{}) ++num_tight;
   }
-  EXPECT_GT(num_pushed, 100) << "cases in which not everything fits where it should be";
+  EXPECT_GT(num_tight, 100) << "cases in which not everything fits where it should be";
 }
 
 TEST(HostCopyPlan, PushesACopyOnWhereThatMakesRoom) {
