@@ -4,19 +4,20 @@
 
     python3 tests/golden/make_safetensors.py [--package]
 
-With --package by huggingface's `safetensors`, else by the plain writer below, which needs nothing. The file in the
+With --package by huggingface's `safetensors` (and numpy), else by the plain writer below, which needs nothing. The file in the
 tree is the plain writer's; the test weights.safetensors_package compares both where the package is installed.
 """
 import json
 import pathlib
 import struct
 import sys
+import tempfile
 
 METADATA = {"format": "np"}
 # The package writes types in this order, the names of one type in their own.
 ORDER = ["F32", "I32", "F16", "I8", "U8"]
 SIZES = {"F32": 4, "I32": 4, "F16": 2, "I8": 1, "U8": 1}
-PACKAGE_NAMES = {"F32": "float32", "I32": "int32", "F16": "float16", "I8": "int8", "U8": "uint8"}
+NUMPY_NAMES = {"F32": "float32", "I32": "int32", "F16": "float16", "I8": "int8", "U8": "uint8"}
 
 
 def num_bytes(dtype, shape):
@@ -65,24 +66,31 @@ def plain_load(content):
     return made, metadata
 
 
+# Through its interface for numpy: what lies below has changed between versions.
 def package_save(made, metadata):
-    import safetensors
+    import numpy
+    import safetensors.numpy
 
-    raw = {
-        name: {"dtype": PACKAGE_NAMES[dtype], "shape": shape, "data": data}
-        for name, (dtype, shape, data) in made.items()
+    arrays = {
+        name: numpy.frombuffer(data, NUMPY_NAMES[dtype]).reshape(shape) for name, (dtype, shape, data) in made.items()
     }
-    return safetensors.serialize(raw, metadata)
+    return safetensors.numpy.save(arrays, metadata)
 
 
 def package_load(content):
     import safetensors
+    import safetensors.numpy
 
+    names = {numpy_name: dtype for dtype, numpy_name in NUMPY_NAMES.items()}
     made = {
-        name: (entry["dtype"], list(entry["shape"]), bytes(entry["data"]))
-        for name, entry in safetensors.deserialize(content)
+        name: (names[array.dtype.name], list(array.shape), array.tobytes())
+        for name, array in safetensors.numpy.load(content).items()
     }
-    return made, plain_load(content)[1]
+    with tempfile.NamedTemporaryFile(suffix=".safetensors") as file:
+        file.write(content)
+        file.flush()
+        with safetensors.safe_open(file.name, framework="np") as opened:
+            return made, opened.metadata()
 
 
 if __name__ == "__main__":

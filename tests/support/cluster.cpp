@@ -96,7 +96,7 @@ std::string GuardedWeights::find_difference(const Placement& placement) const {
 }
 
 Cluster::Cluster(Topology topology, const Placement& placement, EngineOptions options, const Wrap& wrap,
-                 const std::optional<HeartbeatOptions>& heartbeat)
+                 const std::optional<HeartbeatOptions>& heartbeat, const SourceOf& source_of)
     : topology_(std::move(topology)), options_(options) {
   auto channels = make_inproc_transports(topology_.num_ranks());
   auto beats = make_inproc_transports(topology_.num_ranks());
@@ -104,20 +104,23 @@ Cluster::Cluster(Topology topology, const Placement& placement, EngineOptions op
   for (Rank rank : ids<Rank>(topology_.num_ranks())) {
     auto channel = std::move((*channels)[rank.index()]);
     if (wrap) channel = wrap(rank, std::move(channel));
-    make_rank(rank, placement, std::move(channel), std::move((*beats)[rank.index()]), heartbeat);
+    make_rank(rank, placement, std::move(channel), std::move((*beats)[rank.index()]), heartbeat,
+              source_of ? source_of(rank) : options_.source);
   }
   served_.resize(ranks_.size());
   errors_.resize(ranks_.size());
 }
 
 void Cluster::make_rank(Rank rank, const Placement& placement, std::unique_ptr<Transport> channel,
-                        std::unique_ptr<Transport> beats, const std::optional<HeartbeatOptions>& heartbeat) {
+                        std::unique_ptr<Transport> beats, const std::optional<HeartbeatOptions>& heartbeat,
+                        ExpertSource* source) {
   auto table = RoutingTable::compile(placement, topology_, {Epoch{0}, 0});
   TRIMTAB_ASSERT(table.has_value());
   auto state =
       std::make_unique<RankState>(placement.num_layers(), topology_.slots_of(rank), std::move(*table));
   state->weights.fill(placement);
   EngineOptions options = options_;
+  options.source = source;
   if (heartbeat) {
     auto made = Heartbeat::make(*heartbeat, std::move(beats), clock_);
     TRIMTAB_ASSERT(made.has_value());

@@ -50,10 +50,12 @@ class Cluster {
  public:
   /// Wraps a rank's migration channel, to put faults in.
   using Wrap = std::function<std::unique_ptr<Transport>(Rank, std::unique_ptr<Transport>)>;
+  /// A rank's own EngineOptions::source.
+  using SourceOf = std::function<ExpertSource*(Rank)>;
 
-  /// With `heartbeat` it survives deaths.
+  /// With `heartbeat` it survives deaths. Without `source_of` all ranks have the options' source.
   Cluster(Topology topology, const Placement& placement, EngineOptions options, const Wrap& wrap = {},
-          const std::optional<HeartbeatOptions>& heartbeat = std::nullopt);
+          const std::optional<HeartbeatOptions>& heartbeat = std::nullopt, const SourceOf& source_of = {});
 
   [[nodiscard]] Program make_program(const Placement& to) const;
   /// Begins the program that leads to `to` on every rank.
@@ -108,7 +110,8 @@ class Cluster {
   };
 
   void make_rank(Rank rank, const Placement& placement, std::unique_ptr<Transport> channel,
-                 std::unique_ptr<Transport> beats, const std::optional<HeartbeatOptions>& heartbeat);
+                 std::unique_ptr<Transport> beats, const std::optional<HeartbeatOptions>& heartbeat,
+                 ExpertSource* source);
   void drive(std::size_t rank);
   [[nodiscard]] bool is_finished(const RankState& rank) const;
 

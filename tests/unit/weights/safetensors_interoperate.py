@@ -4,8 +4,8 @@
 
     safetensors_interoperate.py (plain | package) PROGRAM        PROGRAM: safetensors_cases
 
-`plain` is a reader and a writer of a few lines of Python, `package` huggingface's `safetensors`; without it the test
-is skipped (77).
+`plain` is a reader and a writer of a few lines of Python, `package` huggingface's `safetensors` with numpy; without
+them the test is skipped (77).
 """
 import pathlib
 import subprocess
@@ -15,6 +15,10 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 sys.path.insert(0, str(ROOT / "tests" / "golden"))
 import make_safetensors as golden  # noqa: E402
+
+
+# Of the first slot that safetensors_cases writes.
+FIRST_BYTES = bytes((7 * i + 3) & 0xFF for i in range(24))
 
 
 def lines_of(made, metadata):
@@ -40,9 +44,10 @@ def main():
     kind, program = sys.argv[1:]
     if kind == "package":
         try:
+            import numpy  # noqa: F401
             import safetensors
-        except ImportError:
-            print("skipped: the package safetensors is not installed")
+        except ImportError as missing:
+            print(f"skipped: the package {missing.name} is not installed")
             sys.exit(77)
         print(f"safetensors {safetensors.__version__}")
     save, load = (golden.package_save, golden.package_load) if kind == "package" else (golden.plain_save, golden.plain_load)
@@ -58,6 +63,7 @@ def main():
         run(program, "write", ours)
         made, metadata = load(ours.read_bytes())
         require_equal("ours, read by them", lines_of(made, metadata), run(program, "print", ours))
+        require_equal("ours", made["model.layers.1.mlp.experts.5.w13"], ("I8", [4, 6], FIRST_BYTES))
         if len(made) != 6 or len(metadata) != 4:
             sys.exit(f"{len(made)} tensors and {len(metadata)} pairs of metadata, not 6 and 4")
 
