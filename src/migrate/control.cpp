@@ -37,9 +37,12 @@ Status ControlChannel::send(Rank to, Message message) {
   message.rank = rank().value();
   message.view = view_;
   seal(message);
-  if (to != rank()) return mailboxes_.send(to, std::as_bytes(std::span(&message, 1)));
-  here_.push_back(message);
-  return {};
+  if (to == rank()) {
+    here_.push_back(message);
+    return {};
+  }
+  ++num_sent_;
+  return mailboxes_.send(to, std::as_bytes(std::span(&message, 1)));
 }
 
 Status ControlChannel::broadcast(Message message) {

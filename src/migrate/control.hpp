@@ -42,6 +42,8 @@ class ControlChannel {
   [[nodiscard]] bool is_coordinator() const noexcept { return rank() == coordinator(); }
   [[nodiscard]] const std::vector<Rank>& members() const noexcept { return members_; }
   [[nodiscard]] std::uint32_t view() const noexcept { return view_; }
+  /// Messages to other ranks so far.
+  [[nodiscard]] std::uint64_t num_sent() const noexcept { return num_sent_; }
 
  private:
   Status listen();
@@ -49,6 +51,7 @@ class ControlChannel {
   Transport& channel_;
   std::vector<Rank> members_;
   std::uint32_t view_ = 0;
+  std::uint64_t num_sent_ = 0;
   Mailboxes mailboxes_;
   std::deque<Message> here_;   ///< To oneself, or held until now.
   std::deque<Message> early_;  ///< Of views to come: their ranks may be there before this one.

@@ -31,13 +31,14 @@ std::uint64_t combine(std::uint64_t a, std::uint64_t b) {
 
 }  // namespace
 
-/// Adds its own lifetime to the busy time, if a program runs at either end of it.
+/// Adds its own lifetime to the busy time, if a program runs at either end of it, and counts messages.
 class StepEngine::BusyTime {
  public:
   explicit BusyTime(StepEngine& engine)
       : engine_(engine), begun_(engine.clock_.now()), was_idle_(engine.is_idle()) {}
   ~BusyTime() {
     if (!was_idle_ || !engine_.is_idle()) engine_.counters_.busy += engine_.clock_.now() - begun_;
+    engine_.counters_.control_messages = engine_.control_.num_sent();
   }
   BusyTime(const BusyTime&) = delete;
   BusyTime& operator=(const BusyTime&) = delete;

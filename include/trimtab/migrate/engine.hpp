@@ -105,8 +105,9 @@ struct EngineCounters {
   std::uint64_t slots_moved = 0;
   std::uint64_t bytes_moved = 0;
   std::uint64_t bytes_copied = 0;
-  std::uint64_t bytes_recovered = 0;  ///< From EngineOptions::source.
-  Clock::duration busy{};             ///< Inside `begin` and `advance` while a program was running.
+  std::uint64_t bytes_recovered = 0;   ///< From EngineOptions::source.
+  std::uint64_t control_messages = 0;  ///< Sent to other ranks. A step takes seven to or from each member.
+  Clock::duration busy{};              ///< Inside `begin` and `advance` while a program was running.
   Clock::duration
       stall{};  ///< From the first `hold` for a forward (or the start of the commit) to the next `go`.
 };

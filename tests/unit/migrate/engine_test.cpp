@@ -7,6 +7,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <vector>
+
 namespace trimtab::test {
 namespace {
 
@@ -176,6 +179,24 @@ std::string refusal(std::int32_t channel_ranks, std::int32_t store_layers, std::
   const auto made =
       Engine::make(options(), std::move(ends->front()), store, publisher, topology, placement, clock);
   return made ? "" : made.error().message;
+}
+
+TEST(Engine, TakesSevenMessagesPerStepToOrFromEachMember) {
+  for (std::int32_t n : {2, 3, 8, 24}) {
+    std::vector<std::int32_t> before;
+    for (std::int32_t slot = 0; slot < 2 * n; ++slot) before.push_back(slot);
+    std::vector<std::int32_t> after = before;
+    std::ranges::rotate(after, after.begin() + 2);
+    Cluster cluster(uniform(n, 1, 2 * n), one_layer(2 * n, before), options());
+    cluster.begin(one_layer(2 * n, after));
+    ASSERT_TRUE(cluster.run_until_idle());
+    std::uint64_t sent = 0;
+    for (std::size_t r = 0; r < cluster.num_ranks(); ++r) {
+      EXPECT_EQ(cluster.engine(r).counters().steps_committed, 1U);
+      sent += cluster.engine(r).counters().control_messages;
+    }
+    EXPECT_EQ(sent, 7U * static_cast<std::uint64_t>(n - 1)) << n << " ranks";
+  }
 }
 
 TEST(Engine, VotesNoWhereASlotDoesNotHoldWhatAMoveReadsFromIt) {
