@@ -137,7 +137,7 @@ Rank StarHeartbeat::lowest_alive() const noexcept {
 
 Result<std::unique_ptr<Heartbeat>> Heartbeat::make(const HeartbeatOptions& options,
                                                    std::unique_ptr<Transport> channel, const Clock& clock) {
-  if (options.period <= Clock::duration::zero() || options.misses < 1) {
+  if (options.period <= Clock::duration::zero() || options.misses < 2) {
     return failure(Errc::invalid_argument, fmt::format("a heartbeat of period {} ns with {} misses",
                                                        options.period.count(), options.misses));
   }

@@ -32,7 +32,10 @@ class StarHeartbeat final : public Heartbeat {
   };
 
   [[nodiscard]] Rank lowest_alive() const noexcept;
-  [[nodiscard]] Clock::duration patience() const noexcept { return options_.misses * options_.period; }
+  /// A quarter of a period is for the caller, who looks only now and then.
+  [[nodiscard]] Clock::duration patience() const noexcept {
+    return options_.misses * options_.period - options_.period / 4;
+  }
   Status hear(Clock::time_point now);
   void take_losses();
   void judge(Clock::time_point now);

@@ -27,7 +27,7 @@ class Liveness {
 
 struct HeartbeatOptions {
   Clock::duration period = std::chrono::milliseconds(250);
-  std::int32_t misses = 3;  ///< Periods without a beat after which a rank is silent.
+  std::int32_t misses = 3;  ///< A rank is silent before this many periods have passed without a beat.
 };
 
 /// Liveness by our own heartbeat. What a transport tells of peers that are gone only makes it faster: they
@@ -42,7 +42,7 @@ struct HeartbeatOptions {
 /// clock is borrowed. Errors: returned by `beat`.
 class Heartbeat : public Liveness {
  public:
-  /// @return `invalid_argument` for a period or a number of misses below 1; errors of the channel.
+  /// @return `invalid_argument` for a period below 1 or fewer than 2 misses; errors of the channel.
   static Result<std::unique_ptr<Heartbeat>> make(const HeartbeatOptions& options,
                                                  std::unique_ptr<Transport> channel, const Clock& clock);
 

@@ -113,7 +113,7 @@ TEST_F(Heartbeats, KnowADeathAtOnceAndForGood) {
 
 TEST(HeartbeatOptions, ThatCannotBeMetAreRefused) {
   const verify::VirtualClock clock;
-  for (const HeartbeatOptions& options : {HeartbeatOptions{0ms, 3}, HeartbeatOptions{period, 0}}) {
+  for (const HeartbeatOptions& options : {HeartbeatOptions{0ms, 3}, HeartbeatOptions{period, 1}}) {
     auto channels = make_inproc_transports(2);
     EXPECT_EQ(Heartbeat::make(options, std::move(channels->front()), clock).error().code,
               Errc::invalid_argument);
