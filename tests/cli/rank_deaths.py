@@ -114,7 +114,8 @@ class RankDeaths(ProgramTest):
     def test_a_stopped_rank_of_a_campaign(self):
         status, says = self.strike(VERIFY, signal.SIGSTOP, VERIFY_PATIENCE_S + 10)
         self.assertEqual(status, 5, says)
-        self.check_named(says, "verify")
+        # It may have come to a channel and stopped while that is opened: then MPI waits, and cannot say for whom.
+        self.assertRegex(says, rf"(?m)^trimtab verify: (rank 0: rank {VICTIM} has not .* within|MPI_Comm_dup took more than) \d+ ms")
 
 
 if __name__ == "__main__":
