@@ -241,7 +241,6 @@ void StepEngine::roll_back(Error why, StepEvent event) {
   runs_.drop();
   proposal_.reset();
   program_.reset();
-  let_go_of_found();
   enter(StepState::idle, event);
 }
 

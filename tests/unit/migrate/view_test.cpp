@@ -170,6 +170,26 @@ TEST(View, IsNotEnteredWhileABatchHoldsATable) {
   EXPECT_EQ(cluster.engine(0).view().number, 1U);
 }
 
+TEST(View, StaysWhenAPartThatWasMissedComesAfterAll) {
+  Cluster cluster = make_cluster(4, four_before);
+  pass(cluster, 20);
+  cluster.engine(0).note_unheard(cluster.next(0), Rank{2});
+  pass(cluster, 200);
+  EXPECT_EQ(cluster.engine(0).view().number, 0U);
+}
+
+TEST(View, EndsWhenAPartDoesNotCome) {
+  Cluster cluster = make_cluster(4, four_before);
+  pass(cluster, 20);
+  const Forward never{cluster.next(0).value() + 10'000};
+  for (std::size_t r : {0U, 1U, 3U}) cluster.engine(r).note_unheard(never, Rank{2});
+  cluster.engine(2).note_unheard(never, Rank{3});
+  pass(cluster, 100);
+  EXPECT_THAT(members(cluster, 0), ElementsAre(0, 1, 2));
+  EXPECT_FALSE(cluster.serves(3));
+  EXPECT_EQ(find_disagreement(cluster), "");
+}
+
 TEST(View, FollowsOneAnother) {
   Cluster cluster = make_cluster(4, {0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3});
   for (std::size_t dead : {1U, 0U, 2U}) {
