@@ -12,6 +12,7 @@ import sys
 import tempfile
 
 import machine
+import recovery
 import table
 
 BENCH = pathlib.Path(__file__).resolve().parent
@@ -54,6 +55,18 @@ def run_mpi(program, options):
     return [row for row in json.loads(done.stdout) if re.search(options.filter, row["name"])]
 
 
+def run_recovery(program, options):
+    """Rows of services that lose a rank, where ranks are processes."""
+    doctor = subprocess.run([program, "doctor"], capture_output=True, text=True)
+    if not re.search(r"(?m)^ucx +yes +yes", doctor.stdout):
+        print("bench: skipped recoveries: no usable ucx", file=sys.stderr)
+        return []
+    if not re.search(options.filter, "recovery/no expert lost|recovery/experts from disk"):
+        return []
+    print("bench: running services that lose a rank", file=sys.stderr, flush=True)
+    return recovery.rows_of(program, options.repetitions)
+
+
 def run_peers(program, options):
     """Rows of the peers' own Python, where there is one with torch; Debian's is the reference."""
     python = shutil.which("python3", path="/usr/bin") or sys.executable
@@ -88,6 +101,7 @@ def main():
         for program in programs:
             if pathlib.Path(program).name == "peers_bench":
                 rows += run_peers(program, options)
+        rows += run_recovery(options.build / "bin/trimtab", options)
     except table.BadRun as bad:
         sys.exit(f"bench: {bad}")
     if not rows:
