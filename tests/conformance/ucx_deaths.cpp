@@ -257,6 +257,48 @@ TEST(UcxDeaths, WithdrawnSendLeavesItsPlaceToTheNext) {
   EXPECT_EQ(ranks.result(Rank{1}), 0);
 }
 
+/// Its peer is stopped in the middle of the message.
+void give_a_stopped_receiver_up(Transport& end, const ParentLine& parent) {
+  const Bytes message(64U << 20);
+  const Ticket ticket = post(end, send_leg(Rank{1}, Tag{1}, message));
+  parent.say_ready();
+  EXPECT_EQ(*end.poll(ticket, std::chrono::milliseconds(200)), Progress::pending);
+  parent.await_go();
+  end.cancel(ticket);
+  EXPECT_EQ(*end.poll(ticket, std::chrono::milliseconds(200)), Progress::pending) << "UCX reads its memory";
+  end.drop_peer(Rank{1});
+  EXPECT_EQ(*finish(end, ticket), Progress::cancelled);
+  exchange_with(end, Rank{2});
+}
+
+TEST(UcxDeaths, SendToAPeerThatIsStoppedEndsWhenThePeerIsDropped) {
+  ForkedRanks ranks(3, [](const Bootstrap& bootstrap, const ParentLine& parent) {
+    return with_end(bootstrap, [&](Transport& end) {
+      if (end.rank() == Rank{0}) return give_a_stopped_receiver_up(end, parent);
+      if (end.rank() == Rank{2}) return exchange_with(end, Rank{0});
+      Bytes memory(64U << 20, poison);
+      const Ticket ticket = post(end, receive_leg(Rank{0}, Tag{1}, memory));
+      while (memory.front() == poison) ASSERT_TRUE(end.poll(ticket, at_once));
+      parent.say_ready();
+      parent.await_go();
+      const Result<Progress> progress = finish(end, ticket);
+      ASSERT_FALSE(progress);
+      EXPECT_EQ(progress.error().code, Errc::peer_lost);
+      end.cancel(ticket);
+      EXPECT_EQ(*finish(end, ticket), Progress::cancelled);
+    });
+  });
+  ranks.await_ready(Rank{0});
+  ranks.await_ready(Rank{1});
+  ranks.signal(Rank{1}, SIGSTOP);
+  ranks.go(Rank{0});
+  EXPECT_EQ(ranks.result(Rank{0}), 0);
+  ranks.signal(Rank{1}, SIGCONT);
+  ranks.go(Rank{1});
+  EXPECT_EQ(ranks.result(Rank{1}), 0) << "it finds itself alone";
+  EXPECT_EQ(ranks.result(Rank{2}), 0);
+}
+
 std::vector<Ticket> post_sends(Transport& end, const std::vector<Bytes>& messages) {
   std::vector<Ticket> tickets;
   for (const Bytes& message : messages) tickets.push_back(post(end, send_leg(Rank{1}, Tag{1}, message)));

@@ -426,8 +426,13 @@ void Exchange::leave(Peer& from) {
 
 void Exchange::broke(Rank rank) {
   Peer& peer = peers_[rank.index()];
-  peer.is_broken = !peer.is_gone;
+  peer.is_broken = peer.is_broken || !peer.is_gone;
   leave(peer);
+}
+
+void Exchange::drop(Rank rank) {
+  broke(rank);
+  worker_->drop(rank);
 }
 
 void Exchange::strand(OpenLeg& leg) {

@@ -119,6 +119,8 @@ class Exchange final : public WorkerListener {
   /// A leg that waits for a peer that is gone.
   [[nodiscard]] const OpenLeg* find_lost(const Posted& posted) const;
   [[nodiscard]] const Peer& peer(Rank rank) const noexcept { return peers_[rank.index()]; }
+  /// Nothing more comes of this rank, nor goes to it.
+  void drop(Rank rank);
   void set_gone(Rank rank) { leave(peers_[rank.index()]); }
   /// Ranks gone that were not taken before.
   [[nodiscard]] std::vector<Rank> take_gone();
