@@ -68,23 +68,48 @@ Result<Child> start(const Bootstrap& bootstrap, const RankBody& body) {
   return tl::unexpected(system_error("fork"));
 }
 
-/// Waits for the child's end.
-void finish(Child& child) {
+/// Waits for the child's end. @return false when it was stopped instead, if that `may_be`.
+bool await_end(Child& child, bool may_be) {
+  int status = 0;
+  for (;;) {
+    if (waitpid(child.process, &status, may_be ? WUNTRACED : 0) < 0) {
+      if (errno == EINTR) continue;
+      break;
+    }
+    if (!WIFSTOPPED(status)) break;
+    if (WSTOPSIG(status) == SIGSTOP) return false;
+  }
+  if (WIFSIGNALED(status)) child.signal = WTERMSIG(status);
+  return true;
+}
+
+/// What it has told; after its end.
+void read_ending(Child& child) {
   Ending ending;
   ssize_t size = 0;
   do size = read(child.pipe, &ending, sizeof ending);
   while (size < 0 && errno == EINTR);
   close(child.pipe);
-  int status = 0;
-  while (waitpid(child.process, &status, 0) < 0 && errno == EINTR) {
-  }
-  if (WIFSIGNALED(status)) child.signal = WTERMSIG(status);
   if (size != sizeof ending) return;
   if (ending.code == 0) {
     child.outcome = static_cast<ExitStatus>(ending.status);
   } else {
     child.outcome = failure(static_cast<Errc>(ending.code), ending.text.data());
   }
+}
+
+/// Stopped ones are waited for last: nobody else would let them go.
+void finish_all(std::vector<Child>& children, const RankLosses& losses) {
+  std::vector<Child*> stopped;
+  for (std::size_t r = 0; r < children.size(); ++r) {
+    if (!await_end(children[r], losses.may_be_lost(Rank{static_cast<std::int32_t>(r)})))
+      stopped.push_back(&children[r]);
+  }
+  for (Child* child : stopped) {
+    kill(child->process, SIGKILL);
+    await_end(*child, false);
+  }
+  for (Child& child : children) read_ending(child);
 }
 
 /// Who lost a peer, or waited for one in vain, only tells of another's failure.
@@ -94,27 +119,49 @@ bool is_cause(const Child& child) {
   return code != Errc::peer_lost && code != Errc::timeout;
 }
 
-Outcome settle(const std::vector<Child>& children, const std::function<bool(Rank)>& may_die) {
+bool has_served(const Child& child) { return child.outcome && child.outcome->has_value(); }
+
+/// The first status that is not ok, of those that have served to the end.
+ExitStatus status_of(const std::vector<Child>& children) {
+  const auto is_bad = [](const Child& child) {
+    return has_served(child) && **child.outcome != ExitStatus::ok;
+  };
+  const auto bad = std::ranges::find_if(children, is_bad);
+  return bad == children.end() ? ExitStatus::ok : **bad->outcome;
+}
+
+Outcome why_failed(const std::vector<Child>& children, const RankLosses& losses) {
   if (const auto cause = std::ranges::find_if(children, is_cause); cause != children.end())
     return *cause->outcome;
+  const auto has_told = [](const Child& child) { return child.outcome && !*child.outcome; };
+  const auto told = std::ranges::find_if(children, has_told);
   for (std::size_t r = 0; r < children.size(); ++r) {
     const Child& child = children[r];
-    if (child.outcome || may_die(Rank{static_cast<std::int32_t>(r)})) continue;
+    const bool may_be = losses.may_be_lost(Rank{static_cast<std::int32_t>(r)}) && told != children.end();
+    if (child.outcome || may_be) continue;
     return failure(Errc::peer_lost, child.signal != 0
                                         ? fmt::format("rank {} was killed by signal {}", r, child.signal)
                                         : fmt::format("rank {} ended without a result", r));
   }
-  Outcome settled = ExitStatus::ok;
-  for (const Child& child : children) {
-    if (child.outcome && settled && *settled == ExitStatus::ok) settled = *child.outcome;
+  return *told->outcome;
+}
+
+Outcome settle(const std::vector<Child>& children, const RankLosses& losses) {
+  bool is_served = std::ranges::any_of(children, has_served);
+  for (std::size_t r = 0; r < children.size(); ++r) {
+    is_served =
+        is_served && (has_served(children[r]) || losses.may_be_lost(Rank{static_cast<std::int32_t>(r)}));
   }
-  return settled;
+  if (!is_served) return why_failed(children, losses);
+  for (const Child& child : children) {
+    if (child.outcome && !*child.outcome) losses.on_lost(child.outcome->error());
+  }
+  return status_of(children);
 }
 
 }  // namespace
 
-Outcome run_forked_ranks(std::int32_t num_ranks, const RankBody& body,
-                         const std::function<bool(Rank)>& may_die) {
+Outcome run_forked_ranks(std::int32_t num_ranks, const RankBody& body, const RankLosses& losses) {
   Result<std::vector<Bootstrap>> bootstraps = make_local_bootstraps(num_ranks);
   if (!bootstraps) return failure(std::move(bootstraps));
   std::fflush(nullptr);
@@ -132,9 +179,9 @@ Outcome run_forked_ranks(std::int32_t num_ranks, const RankBody& body,
   if (failed) {
     for (const Child& child : children) kill(child.process, SIGKILL);
   }
-  for (Child& child : children) finish(child);
+  finish_all(children, losses);
   if (failed) return tl::unexpected(std::move(*failed));
-  return settle(children, may_die);
+  return settle(children, losses);
 }
 
 }  // namespace trimtab

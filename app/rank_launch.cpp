@@ -58,6 +58,8 @@ Result<moe::ServiceReport> serve_inproc(const moe::ServiceOptions& service, moe:
       });
     }
   }
+  if (service.rank_fault && service.rank_fault->ends_rank)
+    reports.erase(reports.begin() + service.rank_fault->rank.value());
   const auto is_cause = [](const auto& report) {
     return !*report && report->error().code != Errc::peer_lost;
   };

@@ -1,214 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/commands.hpp"
 #include "app/console.hpp"
-#include "app/forked_ranks.hpp"
-#include "app/job_end.hpp"
 #include "app/outputs.hpp"
-#include "app/rank_launch.hpp"
 #include "app/run_faults.hpp"
 #include "app/run_options.hpp"
-#include "app/run_report.hpp"
-#include "app/run_view.hpp"
+#include "app/run_ranks.hpp"
 #include "app/share_option.hpp"
-#include "app/tbb_executor.hpp"
-#include "moe/gemm.hpp"
-
-#include <trimtab/core/clock.hpp>
-#include <trimtab/transport/bootstrap.hpp>
-#include <trimtab/transport/collectives.hpp>
-#include <trimtab/transport/mpi.hpp>
-#include <trimtab/transport/ucx.hpp>
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <bit>
-#include <cstdlib>
-#include <filesystem>
 #include <memory>
-#include <optional>
 #include <string>
-#include <thread>
 
 namespace trimtab {
 namespace {
-
-/// Checks the answer, writes the document and the summary.
-Outcome report_run(const RunOptions& options, const moe::ServiceOptions& service,
-                   const moe::ServiceReport& report) {
-  Outputs outputs;
-  if (Status added = outputs.add(options.json, run_document(service, report, options.transport)); !added) {
-    return failure(std::move(added));
-  }
-  if (Status written = outputs.commit(); !written) return failure(std::move(written));
-  const bool is_stdout_taken = options.json == "-";
-  (is_stdout_taken ? print_talk : print_data)(run_text(service, report, options.transport));
-  return report.outputs_identical && report.unchanged_slots_written == 0 ? ExitStatus::ok
-                                                                         : ExitStatus::check_failed;
-}
-
-Outcome run_inproc(const RunOptions& options) {
-  Result<RunLoads> loads = make_run_loads(options);
-  if (!loads) return failure(std::move(loads));
-  Result<moe::ServiceOptions> service =
-      make_service_options(options, *loads, options.ranks.value_or(default_num_ranks()));
-  if (!service) return failure(std::move(service));
-  TbbExecutor executor(static_cast<int>(std::max(1U, std::thread::hardware_concurrency())));
-  if (Status calibrated = calibrate_service(*service, *loads, executor); !calibrated)
-    return failure(std::move(calibrated));
-  RunView view;
-  Result<moe::ServiceReport> report = serve_inproc(*service, is_talk_on_terminal() ? &view : nullptr);
-  if (is_talk_on_terminal()) view.finish();
-  if (!report) return failure(std::move(report));
-  return report_run(options, *service, *report);
-}
-
-/// One rank as a process of a job. What is wrong with the input all ranks find alike.
-class RankRun {
- public:
-  RankRun(const RunOptions& options, Transport& root) : options_(options), root_(root) {}
-
-  Outcome run() {
-    Result<moe::ServiceOptions> service = prepare_here();
-    const Status mine = service ? Status{} : Status(tl::unexpected(service.error()));
-    Result<Status> agreed = agree(root_, clock_, {prepare_tag, deadline()}, mine);
-    if (!agreed) return fail_alone(std::move(agreed).error());
-    if (!*agreed) return failure(std::move(*agreed));
-    moe::use_one_gemm_thread();
-    RunView view;
-    const bool shows = is_first() && is_talk_on_terminal();
-    Result<moe::ServiceReport> report = moe::serve_rank(*service, root_, clock_, shows ? &view : nullptr);
-    if (shows) view.finish();
-    if (!report) return fail_alone(std::move(report).error());
-    const Rank first = report->death ? report->death->members.front() : Rank{0};
-    return root_.rank() == first ? report_run(options_, *service, *report) : status_of(*report);
-  }
-
-  /// Whether `run` returned an error that the other ranks cannot know of: they may wait for this one.
-  [[nodiscard]] bool has_failed_alone() const noexcept { return has_failed_alone_; }
-
- private:
-  static constexpr Tag prepare_tag{1};
-
-  [[nodiscard]] bool is_first() const { return root_.rank() == Rank{0}; }
-  [[nodiscard]] Clock::duration deadline() const { return std::chrono::milliseconds(options_.deadline_ms); }
-
-  /// A wrong option that only shows here is an error like others: thrown on, it would be said by every rank.
-  Result<moe::ServiceOptions> prepare_here() {
-    try {
-      return prepare();
-    } catch (const CLI::ParseError& wrong) {
-      return failure(Errc::unavailable, fmt::format("{} (see trimtab run --help)", wrong.what()));
-    }
-  }
-
-  Result<moe::ServiceOptions> prepare() {
-    if (options_.ranks && *options_.ranks != root_.num_ranks()) {
-      return failure(Errc::unavailable, fmt::format("--ranks {}, but the {} job has {}", *options_.ranks,
-                                                    root_.capabilities().name, root_.num_ranks()));
-    }
-    Result<RunLoads> loads = make_run_loads(options_);
-    if (!loads) return failure(std::move(loads));
-    Result<moe::ServiceOptions> service = make_service_options(options_, *loads, root_.num_ranks());
-    if (!service) return service;
-    SerialExecutor executor;
-    if (Status calibrated = calibrate_service(*service, *loads, executor); !calibrated)
-      return failure(std::move(calibrated));
-    return service;
-  }
-
-  Outcome fail_alone(Error error) {
-    has_failed_alone_ = true;
-    error.message = fmt::format("rank {}: {}", root_.rank().value(), error.message);
-    return tl::unexpected(std::move(error));
-  }
-
-  static ExitStatus status_of(const moe::ServiceReport& report) {
-    return report.outputs_identical && report.unchanged_slots_written == 0 ? ExitStatus::ok
-                                                                           : ExitStatus::check_failed;
-  }
-
-  const RunOptions& options_;
-  Transport& root_;
-  SteadyClock clock_;
-  bool has_failed_alone_ = false;
-};
-
-Outcome run_mpi(const RunOptions& options) {
-  Result<MpiSession> session =
-      MpiSession::start(job_limits("trimtab run", std::chrono::milliseconds(options.deadline_ms)));
-  if (!session) return failure(std::move(session));
-  Result<std::unique_ptr<Transport>> root = make_mpi_transport(*session);
-  if (!root) return failure(std::move(root));
-  RankRun run(options, **root);
-  const Outcome outcome = run.run();
-  const ExitStatus status =
-      say_before_end("trimtab run", outcome, run.has_failed_alone() || (*root)->rank() == Rank{0});
-  if (run.has_failed_alone()) session->abort(static_cast<int>(status));
-  return status;
-}
-
-Result<std::unique_ptr<Transport>> open_ucx(const RunOptions& options, Bootstrap bootstrap) {
-  bootstrap.deadline = std::chrono::milliseconds(options.deadline_ms);
-  Result<UcxSession> session = UcxSession::start(bootstrap);
-  if (!session) return failure(std::move(session));
-  return make_ucx_transport(*session);
-}
-
-/// As a rank of a job that others started.
-Outcome run_ucx_rank(const RunOptions& options, const Bootstrap& bootstrap) {
-  const Result<std::unique_ptr<Transport>> root = open_ucx(options, bootstrap);
-  if (!root) return tl::unexpected(root.error());
-  RankRun run(options, **root);
-  const Outcome outcome = run.run();
-  return say_before_end("trimtab run", outcome, run.has_failed_alone() || bootstrap.rank == Rank{0});
-}
-
-/// A folder that goes with the object.
-class ScratchFolder {
- public:
-  ScratchFolder() {
-    std::string path = (std::filesystem::temp_directory_path() / "trimtab-XXXXXX").string();
-    if (mkdtemp(path.data()) != nullptr) path_ = path;
-  }
-  ~ScratchFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-  }
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-
-  /// Empty when none could be made.
-  [[nodiscard]] const std::string& path() const noexcept { return path_; }
-
- private:
-  std::string path_;
-};
-
-/// With ranks of its own on this machine.
-Outcome run_ucx_here(RunOptions options) {
-  const std::optional<Rank> killed = *parse_kill(options.faults);
-  std::optional<ScratchFolder> checkpoint;
-  if (killed) {
-    options.checkpoint = checkpoint.emplace().path();
-    if (options.checkpoint.empty()) return failure(Errc::io, "no temporary folder can be made");
-  }
-  const auto serve = [&](const Bootstrap& bootstrap) -> Outcome {
-    const Result<std::unique_ptr<Transport>> root = open_ucx(options, bootstrap);
-    if (!root) return tl::unexpected(root.error());
-    return RankRun(options, **root).run();
-  };
-  return run_forked_ranks(options.ranks.value_or(default_num_ranks()), serve,
-                          [&](Rank rank) { return rank == killed; });
-}
-
-Outcome run_ucx(const RunOptions& options) {
-  Result<std::optional<Bootstrap>> found = find_bootstrap(process_environment());
-  if (!found) return failure(std::move(found));
-  if (*found && *parse_kill(options.faults))
-    return failure(Errc::unavailable, "--inject-fault kill: only with ranks that trimtab starts itself");
-  return *found ? run_ucx_rank(options, **found) : run_ucx_here(options);
-}
 
 void add_traffic_options(CLI::App& verb, RunOptions& options) {
   verb.add_option("--loads", options.loads,
@@ -295,11 +100,18 @@ void add_fault_options(CLI::App& verb, RunOptions& options) {
       ->check(CLI::IsMember({"dense", "nz"}))
       ->option_text("NAME")
       ->capture_default_str();
-  verb.add_option("--inject-fault", options.faults,
-                  "corrupt:N, drop:N, delay:N or delay:N:MS: what happens to transfer N (from 0); kill:RANK: "
-                  "that rank dies halfway, and the on arm goes on without it; repeatable")
+  verb.add_option(
+          "--inject-fault", options.faults,
+          "corrupt:N, drop:N, delay:N or delay:N:MS: what happens to transfer N (from 0); kill:RANK, "
+          "stop:RANK or cut:RANK: that rank dies, is stopped or is cut off halfway, and the on arm goes "
+          "on without it; repeatable")
       ->allow_extra_args(false)
       ->type_name("SPEC");
+  verb.add_option(
+          "--checkpoint", options.checkpoint,
+          "Folder shared by all ranks, for what the experts of lost ranks come back from: the on arm goes "
+          "on without ranks that are lost (default: a temporary one, for a rank that is to be)")
+      ->type_name("FOLDER");
   verb.add_option("--migration-deadline-ms", options.migration_deadline_ms,
                   "How long a step waits before it is rolled back (default: as --deadline-ms; with "
                   "--inject-fault at most 2000)")
@@ -318,14 +130,24 @@ void add_fault_options(CLI::App& verb, RunOptions& options) {
       ->option_text("NAME");
 }
 
+void check_rank_fault(const RunOptions& options) {
+  const auto fault = parse_rank_fault(options.faults);
+  if (!fault) usage_error("--inject-fault", fault.error().message);
+  if (options.transport == "mpi" && *fault)
+    usage_error("--inject-fault",
+                fmt::format("{} needs --transport inproc or ucx", to_string((*fault)->kind)));
+  if (options.transport == "inproc" && *fault && (*fault)->kind != RankFaultKind::kill)
+    usage_error("--inject-fault", fmt::format("{} needs --transport ucx", to_string((*fault)->kind)));
+  if (options.transport == "mpi" && !options.checkpoint.empty())
+    usage_error("--checkpoint", "needs --transport inproc or ucx: no rank of an MPI job outlives another");
+}
+
 void check_usage(const RunOptions& options) {
   if (options.staging_budget_bytes == 0U) usage_error("--staging-budget", "0 < 1");
   if (const auto faults = parse_faults(options.faults, Clock::duration{}); !faults) {
     usage_error("--inject-fault", faults.error().message);
   }
-  const auto kill = parse_kill(options.faults);
-  if (!kill) usage_error("--inject-fault", kill.error().message);
-  if (*kill && options.transport != "ucx") usage_error("--inject-fault", "kill needs --transport ucx");
+  check_rank_fault(options);
   if (!options.layers.empty() && options.loads.empty()) usage_error("--layers", "needs --loads");
   for (const std::string& path : options.loads) {
     if (is_same_file(options.json, path)) usage_error("--json", "names a file that is read");

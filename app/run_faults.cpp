@@ -8,6 +8,7 @@
 #include <chrono>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 namespace trimtab {
 namespace {
@@ -34,7 +35,16 @@ std::optional<std::uint64_t> whole_number(std::string_view text) {
   return value;
 }
 
-bool is_kill(std::string_view spec) { return split_at_colons(spec)[0] == "kill"; }
+constexpr std::pair<std::string_view, RankFaultKind> rank_faults[]{
+    {"kill", RankFaultKind::kill}, {"stop", RankFaultKind::stop}, {"cut", RankFaultKind::cut}};
+
+std::optional<RankFaultKind> kind_of(std::string_view spec) {
+  const std::string_view name = split_at_colons(spec)[0];
+  for (const auto& [known, kind] : rank_faults) {
+    if (known == name) return kind;
+  }
+  return std::nullopt;
+}
 
 Result<moe::TransferFault> parse_fault(std::string_view spec, Clock::duration deadline) {
   const auto refuse = [&](std::string_view why) {
@@ -43,7 +53,7 @@ Result<moe::TransferFault> parse_fault(std::string_view spec, Clock::duration de
   const std::vector<std::string_view> parts = split_at_colons(spec);
   const auto action = std::ranges::find(actions, parts[0], [](FaultAction a) { return to_string(a); });
   if (action == std::end(actions))
-    return refuse(fmt::format("'{}' is not corrupt, drop, delay or kill", parts[0]));
+    return refuse(fmt::format("'{}' is not corrupt, drop, delay, kill, stop or cut", parts[0]));
   const bool has_time = *action == FaultAction::delay && parts.size() == 3;
   if (parts.size() != 2 && !has_time) {
     return refuse(fmt::format("a {0} is written {0}:N{1}", parts[0],
@@ -62,26 +72,31 @@ Result<moe::TransferFault> parse_fault(std::string_view spec, Clock::duration de
 
 }  // namespace
 
-Result<std::optional<Rank>> parse_kill(std::span<const std::string> specs) {
-  std::optional<Rank> killed;
+std::string_view to_string(RankFaultKind kind) noexcept {
+  return std::ranges::find(rank_faults, kind, &std::pair<std::string_view, RankFaultKind>::second)->first;
+}
+
+Result<std::optional<NamedRankFault>> parse_rank_fault(std::span<const std::string> specs) {
+  std::optional<NamedRankFault> fault;
   for (const std::string& spec : specs) {
-    if (!is_kill(spec)) continue;
+    const std::optional<RankFaultKind> kind = kind_of(spec);
+    if (!kind) continue;
     const std::vector<std::string_view> parts = split_at_colons(spec);
     const std::optional<std::uint64_t> rank = parts.size() == 2 ? whole_number(parts[1]) : std::nullopt;
     constexpr std::uint64_t most = 1023;
     if (!rank || *rank > most)
-      return failure(Errc::invalid_argument, fmt::format("'{}': a kill is written kill:RANK", spec));
-    if (killed) return failure(Errc::invalid_argument, fmt::format("'{}': one rank may be killed", spec));
-    killed = Rank{static_cast<std::int32_t>(*rank)};
+      return failure(Errc::invalid_argument, fmt::format("'{0}': a {1} is written {1}:RANK", spec, parts[0]));
+    if (fault) return failure(Errc::invalid_argument, fmt::format("'{}': one rank may be struck", spec));
+    fault = {*kind, Rank{static_cast<std::int32_t>(*rank)}};
   }
-  return killed;
+  return fault;
 }
 
 Result<std::vector<moe::TransferFault>> parse_faults(std::span<const std::string> specs,
                                                      Clock::duration deadline) {
   std::vector<moe::TransferFault> faults;
   for (const std::string& spec : specs) {
-    if (is_kill(spec)) continue;
+    if (kind_of(spec)) continue;
     Result<moe::TransferFault> fault = parse_fault(spec, deadline);
     if (!fault) return failure(std::move(fault));
     if (std::ranges::find(faults, fault->at, &moe::TransferFault::at) != faults.end()) {

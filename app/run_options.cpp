@@ -10,7 +10,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <csignal>
 
 namespace trimtab {
 namespace {
@@ -167,26 +166,26 @@ std::int32_t default_slots_per_rank(std::int32_t num_experts, std::int32_t num_r
 }
 
 /// In the middle of the run, so that there is a before and an after.
-Status add_kill(const RunOptions& options, moe::ServiceOptions& service) {
-  const Result<std::optional<Rank>> rank = parse_kill(options.faults);
-  if (!rank) return tl::unexpected(rank.error());
-  if (!*rank) return {};
+Status add_rank_fault(const RunOptions& options, moe::ServiceOptions& service) {
+  if (!options.checkpoint.empty()) service.survival.emplace().checkpoint = options.checkpoint;
+  const Result<std::optional<NamedRankFault>> named = parse_rank_fault(options.faults);
+  if (!named) return tl::unexpected(named.error());
+  if (!*named) return {};
+  const std::string spec = fmt::format("{}:{}", to_string((*named)->kind), (*named)->rank.value());
+  const Rank rank = (*named)->rank;
   const Topology& topology = service.topology;
-  if ((*rank)->value() >= topology.num_ranks()) {
-    return failure(Errc::infeasible, fmt::format("kill:{}: there are {} ranks, from 0", (*rank)->value(),
-                                                 topology.num_ranks()));
-  }
-  const auto left = topology.num_slots() - static_cast<std::int32_t>(topology.slots_of(**rank).size());
-  if (left < service.model.num_experts) {
+  if (rank.value() >= topology.num_ranks()) {
     return failure(Errc::infeasible,
-                   fmt::format("kill:{}: the ranks left have {} slots per layer < {} experts",
-                               (*rank)->value(), left, service.model.num_experts));
+                   fmt::format("{}: there are {} ranks, from 0", spec, topology.num_ranks()));
   }
-  moe::Kill& kill = service.kill.emplace();
-  kill.rank = **rank;
-  kill.forward = service.num_quads * service.block_forwards + service.block_forwards / 2;
-  kill.die = [] { std::raise(SIGKILL); };
-  kill.checkpoint = options.checkpoint;
+  const auto left = topology.num_slots() - static_cast<std::int32_t>(topology.slots_of(rank).size());
+  if (left < service.model.num_experts) {
+    return failure(Errc::infeasible, fmt::format("{}: the ranks left have {} slots per layer < {} experts",
+                                                 spec, left, service.model.num_experts));
+  }
+  moe::RankFault& fault = service.rank_fault.emplace();
+  fault.rank = rank;
+  fault.forward = service.num_quads * service.block_forwards + service.block_forwards / 2;
   return {};
 }
 
@@ -227,7 +226,7 @@ Result<moe::ServiceOptions> make_service_options(const RunOptions& options, cons
   service.plan.shares = options.shares;
   service.split_every = options.shares == ShareMode::exact ? options.split_every.value_or(1) : 0;
   if (Status set = set_migration(options, service); !set) return failure(std::move(set));
-  if (Status added = add_kill(options, service); !added) return failure(std::move(added));
+  if (Status added = add_rank_fault(options, service); !added) return failure(std::move(added));
   return service;
 }
 

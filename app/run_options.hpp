@@ -42,8 +42,8 @@ struct RunOptions {
   std::string mutant;  ///< A name of a Mutant; empty: none.
   std::uint64_t seed = 1;
   std::string json;
-  std::string
-      checkpoint;  ///< Folder for what a killed rank's experts come back from; none: nobody is killed.
+  std::string checkpoint;  ///< Folder for what the experts of lost ranks come back from; none: who loses a
+                           ///< rank ends.
 };
 
 /// Loads of the rows to serve, one matrix per phase.

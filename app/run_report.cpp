@@ -3,8 +3,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <optional>
+#include <vector>
 
 namespace trimtab {
 namespace {
@@ -122,11 +124,21 @@ std::string migration_text(const moe::ServiceOptions& service, const moe::Servic
   return text;
 }
 
+std::vector<std::int32_t> lost_ranks(const moe::ServiceOptions& service, const moe::DeathReport& death) {
+  std::vector<std::int32_t> lost;
+  for (Rank rank : ids<Rank>(service.topology.num_ranks())) {
+    if (std::ranges::find(death.members, rank) == death.members.end()) lost.push_back(rank.value());
+  }
+  return lost;
+}
+
 /// Null in the document where nobody died.
 ordered_json death_document(const moe::ServiceOptions& service, const moe::DeathReport& death) {
+  const std::vector<std::int32_t> lost = lost_ranks(service, death);
   ordered_json members = ordered_json::array();
   for (Rank rank : death.members) members.push_back(rank.value());
-  return {{"rank", service.kill->rank.value()},
+  return {{"rank", lost.front()},
+          {"lost", lost},
           {"members", members},
           {"forward", death.forward},
           {"recovery_ms", death.recovery_ms},
@@ -138,10 +150,9 @@ ordered_json death_document(const moe::ServiceOptions& service, const moe::Death
 std::string death_text(const moe::ServiceOptions& service, const moe::DeathReport& death) {
   return fmt::format(
       "death      rank {} in forward {}: {} ranks went on after {:.0f} ms, {} experts read back ({:.1f} MB), "
-      "{} of "
-      "its tokens taken over\n",
-      service.kill->rank.value(), death.forward, death.members.size(), death.recovery_ms, death.experts_lost,
-      megabytes(death.bytes_recovered), death.tokens_taken_over);
+      "{} tokens taken over\n",
+      fmt::join(lost_ranks(service, death), ", "), death.forward, death.members.size(), death.recovery_ms,
+      death.experts_lost, megabytes(death.bytes_recovered), death.tokens_taken_over);
 }
 
 std::string yes_no(bool value) { return value ? "identical" : "DIFFERENT"; }

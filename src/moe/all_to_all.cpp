@@ -82,20 +82,20 @@ Status AllToAll::post_leg(const Leg& leg) {
   return {};
 }
 
-Status AllToAll::give_up() {
+void AllToAll::give_up() {
   for (const Pending& pending : pending_) channel_.cancel(pending.ticket);
-  const Clock::time_point until = clock_.now() + deadline_;
-  while (!pending_.empty()) {
-    const Result<Progress> progress = channel_.poll(pending_.back().ticket, std::chrono::milliseconds(1));
-    const bool is_lost = !progress && progress.error().code == Errc::peer_lost;
-    if (!is_lost && !(progress && *progress == Progress::pending)) {
-      pending_.pop_back();
-    } else if (clock_.now() >= until) {
-      return failure(Errc::timeout,
-                     fmt::format("a message of rank {} cannot be given up", pending_.back().peer.value()));
-    }
-  }
-  return {};
+  give_up_until_ = clock_.now() + deadline_;
+}
+
+Result<bool> AllToAll::has_let_go() {
+  std::erase_if(pending_, [&](const Pending& pending) {
+    const Result<Progress> progress = channel_.poll(pending.ticket, std::chrono::nanoseconds(0));
+    return progress ? *progress != Progress::pending : progress.error().code != Errc::peer_lost;
+  });
+  if (pending_.empty()) return true;
+  if (clock_.now() < give_up_until_) return false;
+  return failure(Errc::timeout,
+                 fmt::format("a message of rank {} cannot be given up", pending_.front().peer.value()));
 }
 
 Status AllToAll::wait_for_all() {
@@ -103,6 +103,7 @@ Status AllToAll::wait_for_all() {
   for (const Pending& pending : pending_) {
     if (Status s = wait_for(pending, until); !s) return s;
   }
+  pending_.clear();
   return {};
 }
 

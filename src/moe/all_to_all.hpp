@@ -48,8 +48,8 @@ struct MessageHeader {
 
 /// One message from every live rank to every other, each as long as it is.
 ///
-/// After an error messages may still be in flight: the caller closes the channel, or calls `give_up`, before
-/// it touches the memory.
+/// After an error messages may still be in flight: the caller closes the channel, or calls `give_up` and
+/// waits for `has_let_go`, before it touches the memory or runs another.
 class AllToAll {
  public:
   /// Borrows channel, topology and clock; who is alive may change between two runs. `while_waiting`, if any,
@@ -62,9 +62,11 @@ class AllToAll {
   Status run(Tag tag, std::span<const std::span<const std::byte>> out,
              std::span<const std::span<std::byte>> in);
 
-  /// Gives up what an error has left under way, and waits until its memory is free.
-  /// @return `timeout` when the channel does not let go of it within the deadline.
-  Status give_up();
+  /// Gives up what an error has left under way.
+  void give_up();
+  /// Looks whether the memory of what was given up is free.
+  /// @return `timeout` when the channel has not let go of it within the deadline.
+  Result<bool> has_let_go();
 
  private:
   struct Pending {
@@ -89,6 +91,7 @@ class AllToAll {
   Clock::duration deadline_;
   std::function<Status()> while_waiting_;
   std::vector<Pending> pending_;
+  Clock::time_point give_up_until_;
 };
 
 }  // namespace trimtab::moe

@@ -7,6 +7,8 @@
 
 #include <trimtab/route/table_publisher.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <optional>
 #include <thread>
@@ -17,20 +19,22 @@ namespace {
 /// Room in the engine's forward numbers between two blocks, so that a block can end with empty forwards.
 constexpr std::uint64_t block_stride = std::uint64_t{1} << 32;
 
-/// Of one rank and forward: when another dies, its tokens are dealt out.
+/// Of one rank and forward: when others are gone, up to half of all, their tokens are dealt out.
 std::size_t most_tokens(const ServiceOptions& options) {
   const auto own = static_cast<std::size_t>(options.tokens_per_rank);
-  const auto others = static_cast<std::size_t>(options.topology.num_ranks() - 1);
-  return options.kill && others > 0 ? own + (own + others - 1) / others : own;
+  const auto ranks = static_cast<std::size_t>(options.topology.num_ranks());
+  const std::size_t left = ranks - ranks / 2;
+  return options.survival ? own + (ranks / 2) * ((own + left - 1) / left) : own;
 }
 
 class ArmImpl final : public Arm {
  public:
   ArmImpl(const ServiceOptions& options, const ReplicatedWeights& replicated, Placement placement,
-          RoutingTable table, IdRange<SlotId> slots, const Clock& clock)
+          RoutingTable table, IdRange<SlotId> slots, const Clock& clock, std::function<Status()> watch)
       : options_(options),
         replicated_(replicated),
         clock_(clock),
+        watch_(std::move(watch)),
         topology_(options.topology),
         placement_(std::move(placement)),
         memory_(options.model, slots, options.layout),
@@ -39,12 +43,22 @@ class ArmImpl final : public Arm {
         reader_(publisher_.make_reader()),
         bias_(options.model.layers() * options.model.experts()) {}
 
+  /// What was given up may still be read until the channel is closed.
+  ~ArmImpl() override {
+    if (forward_channel_) forward_channel_->join();
+  }
+  ArmImpl(const ArmImpl&) = delete;
+  ArmImpl& operator=(const ArmImpl&) = delete;
+
   Status start(ArmId id, Transport& root);
 
   void begin_block() override;
   Result<bool> serve(std::uint64_t stream, std::span<float> states) override;
   Result<bool> settle() override;
   [[nodiscard]] std::uint64_t resume() const override { return next_ - block_begin_; }
+  Status watch() override { return balancing_ ? balancing_->progress_while_waiting() : Status{}; }
+  Status await_view(const Status& failed) override;
+  void drop(Rank rank) override;
   [[nodiscard]] const View& view() const override {
     return balancing_ ? balancing_->engine().view() : all_ranks_;
   }
@@ -69,15 +83,17 @@ class ArmImpl final : public Arm {
 
   [[nodiscard]] Mark mark() const;
   Result<bool> admit();
-  Result<bool> await_view(const Status& failed);
+  /// `await_view`, as `serve` says it.
+  Result<bool> survive(const Status& failed);
   Status enter_view();
   Status retry_recovery();
-  void dies_if_told(std::uint64_t stream);
+  Status strike(std::uint64_t stream);
   void count_rows();
 
   const ServiceOptions& options_;
   const ReplicatedWeights& replicated_;
   const Clock& clock_;
+  std::function<Status()> watch_;
   Topology topology_;    ///< With the ranks alive that serve.
   Placement placement_;  ///< At the start.
   View all_ranks_;
@@ -113,7 +129,8 @@ Status ArmImpl::start(ArmId id, Transport& root) {
                       .topology = topology_,
                       .weights = replicated_,
                       .memory = memory_,
-                      .clock = clock_};
+                      .clock = clock_,
+                      .while_waiting = watch_};
   if (id == ArmId::on) {
     auto balancing =
         Balancing::make(options_, placement_, store_, publisher_, root, clock_, traffic_.migration);
@@ -126,7 +143,7 @@ Status ArmImpl::start(ArmId id, Transport& root) {
                                          .max_tokens = most_tokens(options_),
                                          .deadline = options_.deadline,
                                          .context = Balancing::context,
-                                         .survives_deaths = options_.kill && id == ArmId::on};
+                                         .survives_deaths = options_.survival.has_value()};
   auto executor = RankExecutor::make(executor_options, parts);
   if (!executor) return failure(std::move(executor));
   executor_ = std::move(*executor);
@@ -159,9 +176,12 @@ Result<bool> ArmImpl::admit() {
     if (Status decided = balancing_->await_decision(); !decided) return failure(std::move(decided));
   }
   for (;;) {
+    // The others may need this rank's engine before they let go.
+    const Result<bool> is_free = executor_->has_let_go();
+    if (!is_free) return is_free;
     const Result<Admission> admission = balancing_->advance(Forward{next_});
     if (!admission) return tl::unexpected(admission.error());
-    if (*admission == Admission::go) return true;
+    if (*admission == Admission::go && *is_free) return true;
     if (*admission == Admission::renew) {
       if (Status entered = enter_view(); !entered) return failure(std::move(entered));
       return false;
@@ -171,23 +191,32 @@ Result<bool> ArmImpl::admit() {
   }
 }
 
-/// After an error that another rank's death may have caused.
-Result<bool> ArmImpl::await_view(const Status& failed) {
+Status ArmImpl::await_view(const Status& failed) {
   const Errc code = failed.error().code;
   const bool is_death = code == Errc::cancelled || code == Errc::peer_lost || code == Errc::timeout;
-  if (!balancing_ || !balancing_->survives_deaths() || !is_death) return tl::unexpected(failed.error());
+  if (!balancing_ || !balancing_->survives_deaths() || !is_death) return failed;
   const Clock::time_point now = clock_.now();
   if (!noticed_) noticed_ = now;
   while (clock_.now() < now + options_.deadline) {
     const Result<Admission> admission = balancing_->advance(Forward{next_});
     if (!admission) return tl::unexpected(admission.error());
-    if (*admission == Admission::renew) {
-      if (Status entered = enter_view(); !entered) return failure(std::move(entered));
-      return false;
-    }
+    if (*admission == Admission::renew) return enter_view();
     std::this_thread::yield();
   }
-  return tl::unexpected(failed.error());
+  if (code != Errc::cancelled) return failed;
+  return failure(Errc::peer_lost,
+                 fmt::format("ranks are gone, and those left have not come to a view within {} ms",
+                             options_.deadline / std::chrono::milliseconds(1)));
+}
+
+Result<bool> ArmImpl::survive(const Status& failed) {
+  if (Status survived = await_view(failed); !survived) return failure(std::move(survived));
+  return false;
+}
+
+void ArmImpl::drop(Rank rank) {
+  forward_channel_->drop_peer(rank);
+  if (balancing_) balancing_->drop(rank);
 }
 
 Status ArmImpl::enter_view() {
@@ -199,11 +228,12 @@ Status ArmImpl::enter_view() {
   death_.emplace();
   death_->members = engine.view().members;
   death_->experts_lost = static_cast<std::int64_t>(engine.view().lost.size());
-  num_recoveries_ = 1;
-  return balancing_->balancer().enter_view();
+  num_recoveries_ = 0;
+  return engine.view().lost.empty() ? balancing_->balancer().enter_view() : retry_recovery();
 }
 
-/// The program that brings lost experts back may be rolled back like any other.
+/// The step that ended with the view may not be released yet; and the program that brings lost experts back
+/// may be rolled back like any other. Until it is done no forward is admitted.
 Status ArmImpl::retry_recovery() {
   constexpr std::int32_t most_recoveries = 3;
   Engine& engine = balancing_->engine();
@@ -212,28 +242,33 @@ Status ArmImpl::retry_recovery() {
   return tl::unexpected(*engine.health().last_failure);
 }
 
-void ArmImpl::dies_if_told(std::uint64_t stream) {
-  const std::optional<Kill>& kill = options_.kill;
-  if (kill && balancing_ && forward_channel_->rank() == kill->rank && stream == kill->forward) kill->die();
+Status ArmImpl::strike(std::uint64_t stream) {
+  const std::optional<RankFault>& fault = options_.rank_fault;
+  const Rank rank = forward_channel_->rank();
+  if (!fault || !balancing_ || rank != fault->rank || stream != fault->forward) return {};
+  fault->strike();
+  if (!fault->ends_rank) return {};
+  return failure(Errc::cancelled, fmt::format("rank {} was killed in forward {}", rank.value(), stream));
 }
 
 Result<bool> ArmImpl::serve(std::uint64_t stream, std::span<float> states) {
   Result<bool> admitted = admit();
   if (!admitted || !*admitted) return admitted;
-  dies_if_told(stream);
+  if (Status struck = strike(stream); !struck) return failure(std::move(struck));
   options_.schedule.bias_at(Forward{stream}, bias_);
   Status done;
   {
     const TableLease table = reader_.acquire();
     done = executor_->forward(Forward{next_}, states, bias_, *table);
   }
-  if (!done) return await_view(done);
+  if (!done) return survive(done);
   ++next_;
+  if (balancing_) balancing_->engine().note_finished(Forward{next_});
   count_rows();
   if (noticed_ && death_) death_->recovery_ms = to_ms(clock_.now() - *std::exchange(noticed_, std::nullopt));
   if (!balancing_) return true;
   const Status balanced = balancing_->balancer().on_forward_completed();
-  return balanced ? Result<bool>(true) : await_view(balanced);
+  return balanced ? Result<bool>(true) : survive(balanced);
 }
 
 /// Of the forward that was served last; one that is served again takes its place.
@@ -314,7 +349,7 @@ void ArmBlock::add(const ArmBlock& block) {
 
 Result<std::unique_ptr<Arm>> Arm::make(ArmId id, const ServiceOptions& options,
                                        const ReplicatedWeights& replicated, Transport& root,
-                                       const Clock& clock) {
+                                       const Clock& clock, std::function<Status()> watch) {
   const Topology& topology = options.topology;
   Result<Placement> placement =
       Placement::identity(options.model.num_layers, topology.num_slots(), options.model.num_experts);
@@ -322,7 +357,7 @@ Result<std::unique_ptr<Arm>> Arm::make(ArmId id, const ServiceOptions& options,
   Result<RoutingTable> table = RoutingTable::compile(*placement, topology, {Epoch{0}, 0});
   if (!table) return failure(std::move(table));
   auto arm = std::make_unique<ArmImpl>(options, replicated, std::move(*placement), std::move(*table),
-                                       topology.slots_of(root.rank()), clock);
+                                       topology.slots_of(root.rank()), clock, std::move(watch));
   if (Status started = arm->start(id, root); !started) return failure(std::move(started));
   return std::unique_ptr<Arm>(std::move(arm));
 }

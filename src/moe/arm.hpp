@@ -13,6 +13,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -52,9 +53,10 @@ struct ArmBlock {
 class Arm {
  public:
   /// Collective over `root`. Borrows everything given for the arm's lifetime.
+  /// @param watch  called while a forward waits, and ends it by an error; the on arm has its own
   static Result<std::unique_ptr<Arm>> make(ArmId id, const ServiceOptions& options,
                                            const ReplicatedWeights& replicated, Transport& root,
-                                           const Clock& clock);
+                                           const Clock& clock, std::function<Status()> watch);
   virtual ~Arm() = default;
 
   /// Before a block's time begins.
@@ -68,6 +70,14 @@ class Arm {
   virtual Result<bool> settle() = 0;
   /// Forward of the block, from 0.
   [[nodiscard]] virtual std::uint64_t resume() const = 0;
+  /// To be called while other things wait than the arm's own. @return `cancelled` when ranks are gone, or
+  /// this one can not go on.
+  virtual Status watch() = 0;
+  /// After an error that another rank's end may have caused: waits until other ranks are left than before.
+  /// @return what had failed when that is not so.
+  virtual Status await_view(const Status& failed) = 0;
+  /// Has no more to do with a rank that is gone.
+  virtual void drop(Rank rank) = 0;
   /// The ranks that serve; all of them in the off arm.
   [[nodiscard]] virtual const View& view() const = 0;
   [[nodiscard]] virtual const Topology& topology() const = 0;

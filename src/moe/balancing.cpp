@@ -53,7 +53,8 @@ Balancing::Balancing(const ServiceOptions& options, const Placement& placement, 
     : clock_(clock),
       recorder_(placement.num_layers(), placement.num_slots(), options.model.top_k),
       faults_(options.faults, options.topology, rank, bundle_bytes_of(store)),
-      watch_(store, faults_) {}
+      watch_(store, faults_),
+      while_waiting_([this] { return progress_while_waiting(); }) {}
 
 Result<std::unique_ptr<Balancing>> Balancing::make(const ServiceOptions& options, const Placement& placement,
                                                    ExpertStore& store, TablePublisher& publisher,
@@ -65,8 +66,10 @@ Result<std::unique_ptr<Balancing>> Balancing::make(const ServiceOptions& options
   Result<std::unique_ptr<Transport>> counts = root.open_channel();
   if (!counts) return failure(std::move(counts));
   made->counts_channel_ = std::move(*counts);
-  if (options.kill) {
-    if (Status prepared = made->prepare_for_deaths(*options.kill, placement, store, root); !prepared)
+  if (options.survival) {
+    if (Status prepared =
+            made->prepare_for_deaths(*options.survival, options.deadline, placement, store, root);
+        !prepared)
       return failure(std::move(prepared));
   }
   if (Status engine = made->make_engine(options, placement, store, publisher, std::move(*migration)); !engine)
@@ -102,28 +105,43 @@ void Balancing::make_balancer(const ServiceOptions& options, TablePublisher& pub
   balancer_options.stall_budget = options.stall_budget;
   balancer_options.context = context;
   balancer_options.collective = {counts_tag, options.deadline};
+  if (survives_deaths()) balancer_options.collective.while_waiting = &while_waiting_;
   balancer_.emplace(balancer_options, *counts_channel_, recorder_, *engine_, publisher, executor_, clock_);
 }
 
 /// Every rank writes the experts that are its own, and reads any.
-Status Balancing::prepare_for_deaths(const Kill& kill, const Placement& placement, ExpertStore& store,
-                                     Transport& root) {
+Status Balancing::prepare_for_deaths(const Survival& survival, Clock::duration deadline,
+                                     const Placement& placement, ExpertStore& store, Transport& root) {
   Result<std::unique_ptr<Transport>> beats = root.open_channel();
   if (!beats) return failure(std::move(beats));
   Result<std::unique_ptr<Liveness>> liveness =
-      make_background_heartbeat(kill.heartbeat, std::move(*beats), clock_);
+      make_background_heartbeat(survival.heartbeat, std::move(*beats), clock_);
   if (!liveness) return failure(std::move(liveness));
   liveness_ = std::move(*liveness);
   const auto path = [&](Rank rank) {
-    return fmt::format("{}/{}", kill.checkpoint, shard_name(rank, root.num_ranks()));
+    return fmt::format("{}/{}", survival.checkpoint, shard_name(rank, root.num_ranks()));
   };
   Status written =
       write_checkpoint_shard(path(root.rank()), store, checkpoint_share(placement, store.slots()));
   if (!written) return written;
   if (Status met = barrier(root, clock_, {counts_tag}); !met) return met;
-  Result<std::unique_ptr<CheckpointSource>> source = CheckpointSource::open(kill.checkpoint, store);
+  if (Status heard = await_beats(deadline); !heard) return heard;
+  Result<std::unique_ptr<CheckpointSource>> source = CheckpointSource::open(survival.checkpoint, store);
   if (!source) return failure(std::move(source));
   source_ = std::move(*source);
+  return {};
+}
+
+/// All beat by now, but who began late may have been silent for those that began early.
+Status Balancing::await_beats(Clock::duration deadline) {
+  const Clock::time_point until = clock_.now() + deadline;
+  for (Rank rank : ids<Rank>(counts_channel_->num_ranks())) {
+    while (rank != counts_channel_->rank() && liveness_->health_of(rank) == RankHealth::silent) {
+      if (clock_.now() >= until)
+        return failure(Errc::timeout, fmt::format("rank {} is not heard of", rank.value()));
+      std::this_thread::yield();
+    }
+  }
   return {};
 }
 

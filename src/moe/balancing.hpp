@@ -21,6 +21,7 @@
 #include <trimtab/weights/expert_source.hpp>
 #include <trimtab/weights/expert_store.hpp>
 
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -47,6 +48,8 @@ class Balancing {
   /// One call of the engine each.
   Result<Admission> advance(Forward next);
   Status progress_while_waiting();
+  /// The engine's own channel stays: a rank that is left out may hear of it.
+  void drop(Rank rank) { counts_channel_->drop_peer(rank); }
   /// Waits until no step waits for a decision here.
   Status await_decision();
 
@@ -57,8 +60,9 @@ class Balancing {
   Status make_engine(const ServiceOptions& options, const Placement& placement, ExpertStore& store,
                      TablePublisher& publisher, std::unique_ptr<Transport> channel);
   void make_balancer(const ServiceOptions& options, TablePublisher& publisher);
-  Status prepare_for_deaths(const Kill& kill, const Placement& placement, ExpertStore& store,
-                            Transport& root);
+  Status prepare_for_deaths(const Survival& survival, Clock::duration deadline, const Placement& placement,
+                            ExpertStore& store, Transport& root);
+  Status await_beats(Clock::duration deadline);
 
   const Clock& clock_;
   std::unique_ptr<Liveness> liveness_;    ///< Null: a death ends the service.
@@ -66,6 +70,7 @@ class Balancing {
   Recorder recorder_;
   TransferFaults faults_;
   MigrationWatch watch_;
+  std::function<Status()> while_waiting_;
   SerialExecutor executor_;  ///< Ranks are the cores already.
   std::unique_ptr<Transport> counts_channel_;
   std::unique_ptr<Engine> engine_;

@@ -63,7 +63,7 @@ Status RankExecutor::forward(Forward number, std::span<float> states, std::span<
   const TimeInto timed(times_.forward, parts_.clock);
   Status done = run_layers(number, states, bias, table);
   if (!done && options_.survives_deaths) {
-    if (Status given_up = all_to_all_.give_up(); !given_up) done = std::move(given_up);
+    all_to_all_.give_up();
   } else if (!done) {
     // Peers of this forward wait for messages that will not come; a closed channel is what they can notice.
     parts_.channel.close();

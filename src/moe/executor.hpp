@@ -90,6 +90,10 @@ class RankExecutor {
   /// met any more.
   void enter_view(std::uint32_t number) noexcept;
 
+  /// Whether what forwards before have given up is over; until then there can be no other.
+  /// @return `timeout` when that takes longer than the deadline.
+  Result<bool> has_let_go() { return all_to_all_.has_let_go(); }
+
   /// Rows that each local slot processed in the last forward.
   [[nodiscard]] std::span<const std::int64_t> rows(LayerId layer) const noexcept;
   [[nodiscard]] const ExecutorTimes& times() const noexcept { return times_; }

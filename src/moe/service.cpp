@@ -2,6 +2,7 @@
 #include "moe/service.hpp"
 
 #include "moe/arm.hpp"
+#include "moe/members.hpp"
 #include "moe/reference.hpp"
 #include "moe/token_stream.hpp"
 
@@ -12,12 +13,11 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <memory>
 #include <numeric>
 
 namespace trimtab::moe {
 namespace {
-
-constexpr Tag measure_tag{1};
 
 /// One rank's run: serves the blocks in ABBA order and adds up what both arms did.
 class RankService {
@@ -28,9 +28,9 @@ class RankService {
         observer_(root.rank() == Rank{0} ? observer : nullptr),
         root_(root),
         replicated_(options.model),
-        states_(options.block_forwards) {
-    for (Rank rank : ids<Rank>(root.num_ranks())) members_.push_back(rank);
-  }
+        members_(options, root, clock, arms_),
+        states_(options.block_forwards),
+        shares_(options.block_forwards) {}
 
   Result<ServiceReport> run();
 
@@ -42,47 +42,41 @@ class RankService {
     std::size_t count = 0;
   };
 
+  Result<bool> begin_together(ArmId id);
   Status serve_block(ArmId id, std::uint64_t block);
-  [[nodiscard]] std::vector<Share> shares() const;
+  Status serve_off(std::uint64_t first_forward);
+  Status serve_on(std::uint64_t first_forward, std::uint64_t from);
+  [[nodiscard]] std::vector<Share> make_shares() const;
   void load(std::uint64_t first_forward, std::uint64_t from);
-  Status serve_forwards(ArmId id, std::uint64_t first_forward);
-  void change_members(std::uint64_t repeated_forward);
-  Status time_block(ArmId id, std::uint64_t first_forward, double& seconds);
+  Status end_together(ArmId id, std::uint64_t first_forward);
+  void note_repeated(std::uint64_t forward);
+  Result<bool> time_block(ArmId id, std::uint64_t first_forward, double& seconds);
   void keep_outputs(ArmId id, std::uint64_t first_forward);
-  void keep_for_reference(std::uint64_t forward, std::span<const float> output);
   Result<BlockReport> reduce_block(ArmId id, const ArmBlock& mine);
-  Status sum(std::span<std::int64_t> values);
-  Result<std::vector<std::int64_t>> gather(std::span<const std::int64_t> mine);
   [[nodiscard]] bool is_reference_forward(std::uint64_t forward) const;
   [[nodiscard]] bool check_reference();
   Status finish();
   void finish_rates();
+  Status finish_migration();
   Status finish_death();
   Status finish_traffic();
   Status finish_times();
 
+  void tell_forward(ArmId id, std::uint64_t forwards_of_block);
+
   [[nodiscard]] Rank rank() const { return root_.rank(); }
   [[nodiscard]] Arm& arm(ArmId id) { return *arms_[static_cast<std::size_t>(id)]; }
   [[nodiscard]] std::size_t own_tokens() const { return static_cast<std::size_t>(options_.tokens_per_rank); }
-  [[nodiscard]] bool has_lost_rank() const {
-    return members_.size() < static_cast<std::size_t>(root_.num_ranks());
-  }
-  /// What a view left half done never meets what the next one says.
-  [[nodiscard]] CollectiveOptions collective() const {
-    return {Tag{measure_tag.value() + view_}, options_.deadline, members_};
-  }
-
   const ServiceOptions& options_;
   const Clock& clock_;
   ServiceObserver* observer_;
   Transport& root_;
   ReplicatedWeights replicated_;
-  std::array<std::unique_ptr<Arm>, 2> arms_;
-
-  std::vector<Rank> members_;  ///< That are left.
-  std::uint32_t view_ = 0;
+  Arms arms_;
+  Members members_;
   std::vector<std::vector<float>>
-      states_;  ///< By forward of a block, of all `shares`: inputs become outputs.
+      states_;  ///< By forward of a block, of all its shares: inputs become outputs.
+  std::vector<std::vector<Share>> shares_;                               ///< Of `states_`.
   std::array<std::map<std::uint64_t, std::uint64_t>, 2> output_hashes_;  ///< By arm and forward.
   /// Of sampled forwards, the off arm's as long as it serves, in the order of `reference_shares_`.
   std::map<std::uint64_t, std::vector<float>> reference_outputs_;
@@ -98,18 +92,19 @@ class RankService {
 
 Result<ServiceReport> RankService::run() {
   for (ArmId id : {ArmId::off, ArmId::on}) {
-    Result<std::unique_ptr<Arm>> made = Arm::make(id, options_, replicated_, root_, clock_);
+    Result<std::unique_ptr<Arm>> made = Arm::make(id, options_, replicated_, root_, clock_, members_.watch());
     if (!made) return failure(std::move(made));
     arms_[static_cast<std::size_t>(id)] = std::move(*made);
   }
   for (std::uint64_t quad = 0; quad < options_.num_quads; ++quad) {
     for (const auto& [id, half] :
          {std::pair{ArmId::off, 0U}, {ArmId::on, 0U}, {ArmId::on, 1U}, {ArmId::off, 1U}}) {
-      if (id == ArmId::off && has_lost_rank()) continue;
+      if (id == ArmId::off && members_.has_lost_rank()) continue;
       if (Status served = serve_block(id, 2 * quad + half); !served) return failure(std::move(served));
     }
   }
   if (Status finished = finish(); !finished) return failure(std::move(finished));
+  members_.part();
   return std::move(report_);
 }
 
@@ -118,15 +113,19 @@ Status RankService::serve_block(ArmId id, std::uint64_t block) {
   load(first, 0);
   arm(id).begin_block();
   double seconds = 0.0;
-  if (Status timed = time_block(id, first, seconds); !timed) return timed;
-  const ArmBlock mine = arm(id).take_block();
-  keep_outputs(id, first);
+  const Result<bool> timed = time_block(id, first, seconds);
+  if (!timed) return tl::unexpected(timed.error());
+  if (!*timed) return {};
+  ArmBlock mine = arm(id).take_block();
+  mine.rows.resize(options_.block_forwards * options_.model.layers());
   Result<BlockReport> reduced = reduce_block(id, mine);
   if (!reduced) return failure(std::move(reduced));
+  if (id == ArmId::off && members_.has_lost_rank()) return {};
+  keep_outputs(id, first);
   reduced->first_forward = first;
   reduced->seconds = seconds;
   // What is served without a rank is no measure of balancing.
-  if (has_lost_rank()) {
+  if (members_.has_lost_rank()) {
     quads_.resize(std::min<std::size_t>(quads_.size(), block / 2));
   } else {
     quads_.resize(std::max<std::size_t>(quads_.size(), block / 2 + 1));
@@ -141,24 +140,26 @@ Status RankService::serve_block(ArmId id, std::uint64_t block) {
 }
 
 /// This rank's tokens, and its part of those of ranks that are gone.
-std::vector<RankService::Share> RankService::shares() const {
+std::vector<RankService::Share> RankService::make_shares() const {
+  const std::vector<Rank>& ranks = members_.ranks();
   std::vector<Share> shares{{rank(), 0, own_tokens()}};
-  const auto index = static_cast<std::size_t>(std::ranges::find(members_, rank()) - members_.begin());
+  const auto index = static_cast<std::size_t>(std::ranges::find(ranks, rank()) - ranks.begin());
   for (Rank other : ids<Rank>(root_.num_ranks())) {
-    if (std::ranges::find(members_, other) != members_.end()) continue;
-    const std::size_t first = own_tokens() * index / members_.size();
-    const std::size_t last = own_tokens() * (index + 1) / members_.size();
+    if (std::ranges::find(ranks, other) != ranks.end()) continue;
+    const std::size_t first = own_tokens() * index / ranks.size();
+    const std::size_t last = own_tokens() * (index + 1) / ranks.size();
     shares.push_back({other, first, last - first});
   }
   return shares;
 }
 
 void RankService::load(std::uint64_t first_forward, std::uint64_t from) {
-  const std::vector<Share> mine = shares();
+  const std::vector<Share> mine = make_shares();
   const std::size_t width = options_.model.width();
   std::size_t tokens = 0;
   for (const Share& share : mine) tokens += share.count;
   for (std::uint64_t i = from; i < options_.block_forwards; ++i) {
+    shares_[i] = mine;
     states_[i].resize(tokens * width);
     std::span<float> rest = states_[i];
     for (const Share& share : mine) {
@@ -169,42 +170,80 @@ void RankService::load(std::uint64_t first_forward, std::uint64_t from) {
   }
 }
 
+void RankService::tell_forward(ArmId id, std::uint64_t forwards_of_block) {
+  if (observer_ == nullptr) return;
+  observer_->on_forward(id, report_.blocks.size() * options_.block_forwards + forwards_of_block,
+                        2 * options_.forwards());
+}
+
+/// Ends early when a rank is lost: what is left of the block is for nobody.
+Status RankService::serve_off(std::uint64_t first_forward) {
+  for (std::uint64_t i = 0; i < options_.block_forwards && !members_.has_lost_rank(); ++i) {
+    const Result<bool> served = arm(ArmId::off).serve(first_forward + i, states_[i]);
+    if (served) {
+      tell_forward(ArmId::off, i + 1);
+    } else if (Status survived = members_.survive(tl::unexpected(served.error())); !survived) {
+      return survived;
+    }
+  }
+  return {};
+}
+
 /// When a rank is lost, the block goes on from the first forward that not all others have finished.
-Status RankService::serve_forwards(ArmId id, std::uint64_t first_forward) {
-  for (std::uint64_t i = 0;;) {
+Status RankService::serve_on(std::uint64_t first_forward, std::uint64_t from) {
+  Arm& on = arm(ArmId::on);
+  for (std::uint64_t i = from;;) {
     const bool is_over = i == options_.block_forwards;
-    const Result<bool> served = is_over ? arm(id).settle() : arm(id).serve(first_forward + i, states_[i]);
+    const Result<bool> served = is_over ? on.settle() : on.serve(first_forward + i, states_[i]);
     if (!served) return tl::unexpected(served.error());
     if (*served && is_over) return {};
     if (*served) {
-      ++i;
-      if (observer_ != nullptr) {
-        observer_->on_forward(id, report_.blocks.size() * options_.block_forwards + i,
-                              2 * options_.forwards());
-      }
+      tell_forward(ArmId::on, ++i);
       continue;
     }
-    i = std::min(arm(id).resume(), options_.block_forwards);
-    change_members(first_forward + i);
+    if (Status entered = members_.enter_view(); !entered) return entered;
+    i = std::min(on.resume(), options_.block_forwards);
+    note_repeated(first_forward + i);
     load(first_forward, i);
   }
 }
 
-void RankService::change_members(std::uint64_t repeated_forward) {
-  const View& view = arm(ArmId::on).view();
-  members_ = view.members;
-  view_ = view.number;
-  if (!repeated_) repeated_ = repeated_forward;
+void RankService::note_repeated(std::uint64_t forward) {
+  if (!repeated_) repeated_ = forward;
+}
+
+/// False when the block is not begun: nobody has come to an off arm's before a rank was lost.
+Result<bool> RankService::begin_together(ArmId id) {
+  return members_.meet_unless([&]() -> Result<bool> { return id == ArmId::on || members_.is_behind(); });
+}
+
+/// When a rank is lost meanwhile, and all others are here or in the block's forwards, these go on as the new
+/// view says.
+Status RankService::end_together(ArmId id, std::uint64_t first_forward) {
+  const Result<bool> met = members_.meet_unless([&]() -> Result<bool> {
+    if (id == ArmId::off || members_.is_behind()) return true;
+    const std::uint64_t from = std::min(arm(id).resume(), options_.block_forwards);
+    load(first_forward, from);
+    if (from < options_.block_forwards) note_repeated(first_forward + from);
+    if (Status served = serve_on(first_forward, from); !served) return failure(std::move(served));
+    return true;
+  });
+  return met ? Status{} : failure(met.error().code, met.error().message);
 }
 
 /// From a barrier before the first forward to a barrier after the arm's last work: the slowest rank counts.
-Status RankService::time_block(ArmId id, std::uint64_t first_forward, double& seconds) {
-  if (Status met = barrier(root_, clock_, collective()); !met) return met;
+Result<bool> RankService::time_block(ArmId id, std::uint64_t first_forward, double& seconds) {
+  const std::uint32_t view = members_.view();
+  const Result<bool> is_begun = begin_together(id);
+  if (!is_begun || !*is_begun) return is_begun;
+  if (members_.view() != view) load(first_forward, 0);
+  if (members_.has_lost_rank()) note_repeated(first_forward);
   const Clock::time_point begun = clock_.now();
-  if (Status served = serve_forwards(id, first_forward); !served) return served;
-  if (Status met = barrier(root_, clock_, collective()); !met) return met;
+  Status served = id == ArmId::off ? serve_off(first_forward) : serve_on(first_forward, 0);
+  if (served) served = end_together(id, first_forward);
+  if (!served) return failure(std::move(served));
   seconds = std::chrono::duration<double>(clock_.now() - begun).count();
-  return {};
+  return true;
 }
 
 void RankService::keep_outputs(ArmId id, std::uint64_t first_forward) {
@@ -217,16 +256,11 @@ void RankService::keep_outputs(ArmId id, std::uint64_t first_forward) {
     if (has_taken_over)
       tokens_taken_over_ += static_cast<std::int64_t>((output.size() - own) / options_.model.width());
     const bool is_sampled = is_reference_forward(forward) || (has_taken_over && forward == repeated_);
-    if (is_sampled && (id == ArmId::off || has_taken_over)) keep_for_reference(forward, output);
+    if (is_sampled && (id == ArmId::off || has_taken_over)) {
+      reference_outputs_[forward] = states_[i];
+      reference_shares_[forward] = shares_[i];
+    }
   }
-}
-
-/// Of a block that a rank died in, forwards before its death have outputs of its tokens no more.
-void RankService::keep_for_reference(std::uint64_t forward, std::span<const float> output) {
-  std::vector<Share> mine = shares();
-  if (output.size() == own_tokens() * options_.model.width()) mine.resize(1);
-  reference_outputs_[forward].assign(output.begin(), output.end());
-  reference_shares_[forward] = std::move(mine);
 }
 
 /// Sums and gathers one block over the ranks; adds this rank's part to the totals.
@@ -235,38 +269,26 @@ Result<BlockReport> RankService::reduce_block(ArmId id, const ArmBlock& mine) {
   block.arm = id;
   block.num_forwards = options_.block_forwards;
   block.epoch = arm(id).epoch();
-  Result<std::vector<std::int64_t>> rows = gather(mine.rows);
+  Result<std::vector<std::int64_t>> rows = members_.gather(mine.rows);
   if (!rows) return failure(std::move(rows));
   block.imbalance = 0.0;
   for (std::size_t i = 0; i < mine.rows.size(); ++i) {
     std::vector<double> by_rank(static_cast<std::size_t>(root_.num_ranks()));
-    for (std::size_t m = 0; m < members_.size(); ++m)
-      by_rank[members_[m].index()] = static_cast<double>((*rows)[m * mine.rows.size() + i]);
+    for (std::size_t m = 0; m < members_.ranks().size(); ++m)
+      by_rank[members_.ranks()[m].index()] = static_cast<double>((*rows)[m * mine.rows.size() + i]);
     block.imbalance += compute_imbalance(by_rank, arm(id).topology()).max_over_mean() /
                        static_cast<double>(mine.rows.size());
   }
   std::array<std::int64_t, 2> moved{mine.slots_moved, mine.bytes_moved};
-  if (Status summed = sum(moved); !summed) return failure(std::move(summed));
+  if (Status summed = members_.sum(moved); !summed) return failure(std::move(summed));
   block.slots_moved = moved[0];
   block.bytes_moved = moved[1];
   const std::array<std::int64_t, 1> stall{mine.stall.count()};
-  Result<std::vector<std::int64_t>> stalls = gather(stall);
+  Result<std::vector<std::int64_t>> stalls = members_.gather(stall);
   if (!stalls) return failure(std::move(stalls));
   block.stall_ms = to_ms(Clock::duration(*std::ranges::max_element(*stalls)));
   if (id == ArmId::on) total_.add(mine);
   return block;
-}
-
-Status RankService::sum(std::span<std::int64_t> values) {
-  return all_reduce_sum(root_, clock_, collective(), values);
-}
-
-Result<std::vector<std::int64_t>> RankService::gather(std::span<const std::int64_t> mine) {
-  std::vector<std::int64_t> all(mine.size() * num_members(root_, collective()));
-  Status gathered =
-      all_gather(root_, clock_, collective(), std::as_bytes(mine), std::as_writable_bytes(std::span(all)));
-  if (!gathered) return failure(std::move(gathered));
-  return all;
 }
 
 /// Spread evenly over the run, each rank beginning elsewhere.
@@ -308,7 +330,7 @@ Status RankService::finish() {
                                    total_.rows_on_moved_slots,
                                    total_.unchanged_slots_written,
                                    total_.windows_refused};
-  if (Status summed = sum(sums); !summed) return summed;
+  if (Status summed = members_.sum(sums); !summed) return summed;
   report_.outputs_identical = sums[0] == 0;
   report_.reference_checked = sums[1];
   report_.slots_moved = sums[2];
@@ -317,7 +339,8 @@ Status RankService::finish() {
   report_.rows_on_moved_slots = sums[5];
   report_.unchanged_slots_written = sums[6];
   report_.windows_refused =
-      sums[7] / static_cast<std::int64_t>(members_.size());  // A refused window is refused on every rank.
+      sums[7] /
+      static_cast<std::int64_t>(members_.ranks().size());  // A refused window is refused on every rank.
   report_.epochs = total_.epochs;
   report_.rolled_back = total_.rolled_back;
   report_.splits = total_.splits;
@@ -325,8 +348,7 @@ Status RankService::finish() {
   report_.last_problem = arm(ArmId::on).last_problem();
   report_.speedup = compute_speedup(quads_);
   finish_rates();
-  report_.migration = arm(ArmId::on).migration();
-  if (Status reduced = reduce(report_.migration, root_, clock_, collective()); !reduced) return reduced;
+  if (Status reduced = finish_migration(); !reduced) return reduced;
   if (Status finished = finish_death(); !finished) return finished;
   if (Status summed = finish_traffic(); !summed) return summed;
   return finish_times();
@@ -353,18 +375,31 @@ void RankService::finish_rates() {
   }
 }
 
+Status RankService::finish_migration() {
+  const MigrationReport mine = arm(ArmId::on).migration();
+  const auto reduced = std::make_shared<MigrationReport>();
+  Status met = members_.meet([this, reduced, mine](const CollectiveOptions& options) {
+    *reduced = mine;
+    return reduce(*reduced, root_, clock_, options);
+  });
+  report_.migration = *reduced;
+  return met;
+}
+
+/// Met for by all, for some may know of a death that others have not heard of.
 Status RankService::finish_death() {
+  const std::optional<DeathReport> mine = arm(ArmId::on).death();
+  std::array<std::int64_t, 2> sums{mine ? mine->bytes_recovered : 0, tokens_taken_over_};
+  if (Status summed = members_.sum(sums); !summed) return summed;
+  const auto us = static_cast<std::int64_t>(mine ? mine->recovery_ms * 1000.0 : 0.0);
+  const Result<std::vector<std::int64_t>> all = members_.gather({&us, 1});
+  if (!all) return tl::unexpected(all.error());
   report_.death = arm(ArmId::on).death();
   if (!report_.death) return {};
-  std::array<std::int64_t, 2> sums{report_.death->bytes_recovered, tokens_taken_over_};
-  if (Status summed = sum(sums); !summed) return summed;
-  const auto us = static_cast<std::int64_t>(report_.death->recovery_ms * 1000.0);
-  const Result<std::vector<std::int64_t>> all = gather({&us, 1});
-  if (!all) return tl::unexpected(all.error());
   report_.death->bytes_recovered = sums[0];
   report_.death->tokens_taken_over = sums[1];
   report_.death->recovery_ms = static_cast<double>(*std::ranges::max_element(*all)) / 1000.0;
-  report_.death->forward = *repeated_;
+  report_.death->forward = repeated_.value_or(options_.forwards());
   return {};
 }
 
@@ -374,7 +409,7 @@ Status RankService::finish_traffic() {
   std::array<std::int64_t, 4> sums{off.forward.within_nodes + on.forward.within_nodes,
                                    off.forward.between_nodes + on.forward.between_nodes,
                                    on.migration.within_nodes, on.migration.between_nodes};
-  if (Status summed = sum(sums); !summed) return summed;
+  if (Status summed = members_.sum(sums); !summed) return summed;
   report_.traffic = {.forward = {sums[0], sums[1]}, .migration = {sums[2], sums[3]}};
   return {};
 }
@@ -382,7 +417,7 @@ Status RankService::finish_traffic() {
 Status RankService::finish_times() {
   const std::array<std::int64_t, 5> mine{total_.record.count(), total_.split.count(), total_.plan.count(),
                                          total_.migrate.count(), total_.stall.count()};
-  Result<std::vector<std::int64_t>> all = gather(mine);
+  Result<std::vector<std::int64_t>> all = members_.gather(mine);
   if (!all) return failure(std::move(all));
   const std::array<double*, mine.size()> out{&report_.record_ms, &report_.split_ms, &report_.plan_ms,
                                              &report_.migrate_ms, &report_.stall_ms};

@@ -29,12 +29,17 @@ namespace trimtab::moe {
 /// The same service without and with balancing.
 enum class ArmId : std::uint8_t { off, on };
 
-/// A rank that dies on purpose, in a forward of the on arm.
-struct Kill {
+/// What befalls a rank on purpose, in a forward of the on arm.
+struct RankFault {
   Rank rank;
-  std::uint64_t forward = 0;  ///< Of the stream.
-  std::function<void()> die;  ///< Does not return.
-  std::string checkpoint;     ///< Folder for the weights; experts that die with the rank come from there.
+  std::uint64_t forward = 0;     ///< Of the stream.
+  std::function<void()> strike;  ///< On that rank's thread.
+  bool ends_rank = false;  ///< After `strike` the rank ends with `cancelled`, as if its process were gone.
+};
+
+/// What it takes to go on without ranks that are gone.
+struct Survival {
+  std::string checkpoint;  ///< Folder for the weights, shared by all; experts that die come from there.
   HeartbeatOptions heartbeat{};
 };
 
@@ -55,7 +60,8 @@ struct ServiceOptions {
   Clock::duration migration_deadline = std::chrono::seconds(60);  ///< For every wait of the engine.
   WeightLayout layout = WeightLayout::dense;                      ///< Of both arms.
   std::vector<TransferFault> faults{};                            ///< Of the on arm's migrations.
-  std::optional<Kill> kill{};                                     ///< Needs a fault-tolerant transport.
+  std::optional<Survival> survival{};                             ///< Needs a fault-tolerant transport.
+  std::optional<RankFault> rank_fault{};                          ///< Beside survival.
   std::optional<Mutant> mutant{};  ///< Breaks the on arm: wrong_scale or one of the engine's.
   std::uint64_t reference_batches =
       4;  ///< Forwards per rank whose whole output is computed again by the reference.
@@ -128,8 +134,8 @@ class ServiceObserver {
 
 /// Runs one rank of the service: both arms over the same stream, in blocks. Collective over `root`, on which
 /// it opens its channels. `observer` may be null. @return an error when a peer is missing, an arm's traffic
-/// mixes epochs, or a migration ends in doubt. With ServiceOptions::kill the on arm goes on alone after that
-/// rank's death; a death elsewhere is an error.
+/// mixes epochs, or a migration ends in doubt. With ServiceOptions::survival the on arm goes on alone after a
+/// rank's death, whenever that is once all have begun to serve; a rank that is in the minority is in doubt.
 [[nodiscard]] Result<ServiceReport> serve_rank(const ServiceOptions& options, Transport& root,
                                                const Clock& clock, ServiceObserver* observer);
 

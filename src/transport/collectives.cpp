@@ -24,9 +24,10 @@ struct Call {
   Clock::time_point deadline;
   std::string_view name;
   std::vector<Rank> members;
+  const std::function<Status()>* while_waiting;
 
   Call(Transport& on, const Clock& by, const CollectiveOptions& options, std::string_view named)
-      : channel(on), clock(by), tag(options.tag), name(named) {
+      : channel(on), clock(by), tag(options.tag), name(named), while_waiting(options.while_waiting) {
     constexpr Clock::duration longest = std::chrono::hours(24 * 365);  // keeps the sum representable
     patience = std::min(options.deadline, longest);
     deadline = clock.now() + patience;
@@ -77,6 +78,9 @@ Status wait_for(const Call& call, Ticket ticket, Rank peer) {
     if (*progress == Progress::cancelled) {
       return failure(Errc::cancelled,
                      fmt::format("{}: given up while waiting for rank {}", call.name, peer.value()));
+    }
+    if (call.while_waiting != nullptr) {
+      if (Status used = (*call.while_waiting)(); !used) return used;
     }
     if (left.count() <= 0) {
       return failure(Errc::timeout,

@@ -255,7 +255,7 @@ class Refusals(ProgramTest):
         self.fail_with(2, "run", "--split-every", 4, says=("--split-every", "--split exact"))
 
     def test_faults_that_are_none(self):
-        for spec, says in (("melt:3", "'melt' is not corrupt, drop, delay or kill"), (":3", "'' is not"),
+        for spec, says in (("melt:3", "'melt' is not corrupt, drop, delay, kill, stop or cut"), (":3", "'' is not"),
                            ("corrupt", "corrupt:N"), ("drop:3:9", "drop:N"), ("delay:1:2:3", "delay:N:MS"),
                            ("corrupt:-1", "'-1' is not the number"), ("drop:1e3", "'1e3' is not the number"),
                            ("drop:99999999999999999999", "is not the number"), ("delay:3:0", "'0' is not 1 to")):

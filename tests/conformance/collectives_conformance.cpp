@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <limits>
 #include <numeric>
 
@@ -93,6 +94,27 @@ TEST_P(TransportConformance, NoRankLeavesBarrierBeforeAllHaveCalledIt) {
         for (const Times& other : all) EXPECT_LE(one[0], other[1]);
       }
     }
+  });
+}
+
+TEST_P(TransportConformance, CollectivesEndWhenWhatTheyDoMeanwhileFails) {
+  NEEDS_PEERS();
+  run([](End end) {
+    int num_calls = 0;
+    CollectiveOptions watched{.tag = Tag{210}, .deadline = std::chrono::minutes(1)};
+    const std::function<Status()> watch = [&]() -> Status {
+      if (++num_calls < 3) return {};
+      return failure(Errc::cancelled, "enough");
+    };
+    watched.while_waiting = &watch;
+    if (end->rank() != Rank{1}) {  // rank 1 never calls
+      const Status status = barrier(*end, SteadyClock(), watched);
+      ASSERT_FALSE(status);
+      EXPECT_EQ(status.error().code, Errc::cancelled);
+      EXPECT_EQ(status.error().message, "enough");
+      EXPECT_EQ(num_calls, 3);
+    }
+    meet(*end);
   });
 }
 

@@ -228,6 +228,58 @@ TEST_P(TransportConformance, TellsOfEachClosedPeerOnceWhereItIsFaultTolerant) {
   });
 }
 
+void drop_and_lose(Transport& end, Rank peer) {
+  Bytes memory(8, guard);
+  const Bytes message(5'000'000);
+  const Ticket tickets[] = {post(end, receive_leg(peer, Tag{15}, memory)),
+                            post(end, send_leg(peer, Tag{16}, message))};
+  end.drop_peer(peer);
+  end.drop_peer(peer);
+  end.drop_peer(end.rank());
+  for (Ticket ticket : tickets) {
+    const Result<Progress> lost = finish(end, ticket);
+    ASSERT_FALSE(lost);
+    EXPECT_EQ(lost.error().code, Errc::peer_lost);
+    end.cancel(ticket);
+    EXPECT_EQ(*finish(end, ticket), Progress::cancelled);
+  }
+  EXPECT_EQ(end.take_peer_down_events(), std::vector{peer});
+  EXPECT_EQ(memory, Bytes(8, guard));
+}
+
+TEST_P(TransportConformance, DroppedPeerIsGoneForTheOneThatDropsIt) {
+  NEEDS_PEERS();
+  run([](End end) {
+    const Result<End> opened = end->open_channel();
+    ASSERT_TRUE(opened) << opened.error().message;
+    Transport& channel = **opened;
+    const bool drops = end->rank() == Rank{0} && end->capabilities().drops_peers;
+    if (drops) drop_and_lose(channel, Rank{1});
+    meet(*end);  // The other channel lives.
+    if (channel.rank() == Rank{1} && end->capabilities().drops_peers) channel.close();
+    meet(*end);
+    if (drops) {
+      EXPECT_TRUE(channel.take_peer_down_events().empty()) << "it was told";
+    }
+    meet(*end);  // an end that closes would be a lost peer
+  });
+}
+
+TEST_P(TransportConformance, DropOfAPeerChangesNothingWhereItCannotBe) {
+  NEEDS_PEERS();
+  run([](End end) {
+    if (end->capabilities().drops_peers) return;
+    const Bytes message = pattern(Rank{0}, Rank{1}, 1, 8);
+    if (end->rank() == Rank{0}) {
+      end->drop_peer(Rank{1});
+      send(*end, Rank{1}, Tag{17}, message);
+    }
+    if (end->rank() == Rank{1}) {
+      EXPECT_EQ(receive(*end, Rank{0}, Tag{17}, 8), message);
+    }
+  });
+}
+
 TEST_P(TransportConformance, KeepsChannelsApart) {
   NEEDS_PEERS();
   run([](End end) {

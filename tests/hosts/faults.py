@@ -26,7 +26,7 @@ def used_seconds(pid):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-class Faults(OnTwoNodes):
+class OnFaultyNodes(OnTwoNodes):
     def start_run(self):
         self.deadline_s = self.launcher.deadline_s
         return self.launch("run", "--nodes", 2, *SIZES, "--forwards", MANY_FORWARDS, "--rebalance-every", 2,
@@ -52,6 +52,8 @@ class Faults(OnTwoNodes):
         self.await_end(until)
         self.launcher.check_loss(self, *job.finish(1), lost)
 
+
+class Faults(OnFaultyNodes):
     def test_a_cut_link_ends_the_run(self):
         for after_s in some((0.0, 0.1, 0.5, 1.5), few=(0.0, 0.5)):
             with self.subTest(after_s=after_s):

@@ -50,7 +50,7 @@ class MpiLauncher:
     """One mpirun on node 0, which starts its daemon on node 1 by entering the namespace. Inside a node too bytes go through
     TCP, so that they can be counted; the daemons notice within seconds that they cannot reach each other."""
 
-    transport, has_campaigns = "mpi", True
+    transport, has_survivors = "mpi", False
     # Headers of messages, TCP and Ethernet beside the payload, and acknowledgements; starting and ending the job.
     most_overhead, start_bytes = 1.10, 500000
     deadline_s, slack_s = 2, 25  # For a busy machine, and for daemons that find out on their own.
@@ -92,7 +92,7 @@ class MpiLauncher:
 class UcxLauncher:
     """No launcher: every rank is started on its node and told where rank 0 is."""
 
-    transport, has_campaigns = "ucx", False
+    transport, has_survivors = "ucx", True
     port = 7077
     # Seen: 1.035 within and 1.039 between nodes with small messages and the meeting, 1.007 with large ones alone.
     most_overhead, start_bytes = 1.04, 250000

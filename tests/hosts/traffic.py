@@ -44,8 +44,6 @@ class Traffic(OnTwoNodes):
         self.assertLess(seen, self.launcher.most_overhead * named + unmoved)
 
     def test_a_campaign(self):
-        if not self.launcher.has_campaigns:
-            self.skipTest(f"trimtab verify --transport {self.launcher.transport} starts its own ranks on one host")
         statuses, said = self.launch("verify", "--campaign", 10, "--nodes", 2, "--deadline-ms", 200, "--json",
                                    "verify.json").finish(240)
         self.assertFalse(any(statuses), said)

@@ -16,11 +16,12 @@ from guarding import Guarding
 from launchers import LAUNCHERS
 from nodes import why_not
 from on_two_nodes import OnTwoNodes
+from survivors import Survivors
 from traffic import Traffic
 
 
 def load_tests(loader, *_):
-    return unittest.TestSuite(map(loader.loadTestsFromTestCase, (Traffic, Faults, Guarding)))
+    return unittest.TestSuite(map(loader.loadTestsFromTestCase, (Traffic, Faults, Survivors, Guarding)))
 
 
 def main():

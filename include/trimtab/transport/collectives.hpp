@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 
 namespace trimtab {
@@ -18,6 +19,9 @@ struct CollectiveOptions {
   /// The ranks that take part, ascending, the caller among them; borrowed for the call. Empty: all of the
   /// channel.
   std::span<const Rank> members{};
+  /// If any, called again and again while another rank is waited for; its error ends the collective. Borrowed
+  /// for the call.
+  const std::function<Status()>* while_waiting = nullptr;
 };
 
 // Each returns `timeout` naming the first rank waited for when the deadline passes: then the channel is not

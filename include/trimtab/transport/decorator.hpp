@@ -25,6 +25,7 @@ class TransportDecorator : public Transport {
   void cancel(Ticket ticket) noexcept override { inner_->cancel(ticket); }
   Result<std::unique_ptr<Transport>> open_channel() override { return inner_->open_channel(); }
   [[nodiscard]] std::vector<Rank> take_peer_down_events() override { return inner_->take_peer_down_events(); }
+  void drop_peer(Rank peer) noexcept override { inner_->drop_peer(peer); }
   void close() noexcept override { inner_->close(); }
   void join() noexcept override { inner_->join(); }
 

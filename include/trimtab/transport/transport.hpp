@@ -74,6 +74,7 @@ struct Capabilities {
       0;  ///< Memory the back-end itself holds for this channel, to be reported beside staging.
   bool knows_deaths = false;  ///< A peer-down event is an end for good, and never a link that was cut.
   bool cancels_sends = true;  ///< A cancelled send ends by itself; else only once it is received.
+  bool drops_peers = false;   ///< `drop_peer` has an effect.
 };
 
 /// Moves bytes between ranks in two-sided, tagged messages. Knows nothing of experts, plans or epochs.
@@ -118,6 +119,12 @@ class Transport {
   /// Ranks found gone since the last call, each once: dead, or cut off, unless Capabilities::knows_deaths.
   /// Always empty for back-ends that are not fault tolerant.
   [[nodiscard]] virtual std::vector<Rank> take_peer_down_events() = 0;
+
+  /// Has no more to do with a peer on this channel, whatever it does: from now on it is gone here, as if its
+  /// end had closed, and a cancelled ticket that waits for it alone ends soon, though the peer be stopped.
+  /// For a rank that others have given up for good; it may find this end gone, or nothing. Unknown ranks and
+  /// this one's own are ignored.
+  virtual void drop_peer(Rank /*peer*/) noexcept {}
 
   /// Enters the terminal state: later calls return `closed`, pending tickets become `cancelled`. Idempotent.
   virtual void close() noexcept = 0;

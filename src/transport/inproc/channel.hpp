@@ -86,6 +86,9 @@ class Channel {
   [[nodiscard]] std::size_t num_closed() const noexcept { return num_closed_.load(); }
   [[nodiscard]] std::vector<Rank> ends_closed_since(std::size_t seen) const;
 
+  /// It has met nothing yet.
+  [[nodiscard]] bool is_waiting(const PostedLeg& leg) const noexcept { return mailbox_of(leg).holds(leg); }
+
   /// A leg that waits for an end that closed, or null.
   [[nodiscard]] const PostedLeg* find_lost(const PostedTicket& ticket) const;
 

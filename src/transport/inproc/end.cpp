@@ -17,7 +17,8 @@ constexpr Capabilities inproc_capabilities{.name = "inproc",
                                            .tells_watchers = true,
                                            .max_tag = std::numeric_limits<std::int32_t>::max(),
                                            .buffer_bytes = 0,
-                                           .knows_deaths = true};
+                                           .knows_deaths = true,
+                                           .drops_peers = true};
 
 Doorbell::time_point deadline_after(std::chrono::nanoseconds budget) {
   constexpr std::chrono::nanoseconds longest = std::chrono::hours(24);  // keeps the sum representable
@@ -58,18 +59,19 @@ void End::wait(PostedTicket& posted, std::chrono::nanoseconds budget) {
   const Doorbell::time_point deadline = deadline_after(budget);
   do {
     const std::size_t seen_closed = channel_->num_closed();
-    if (channel_->find_lost(posted) != nullptr) return;
+    if (find_lost(posted) != nullptr) return;
     channel_->wait(posted, deadline, seen_closed);
     channel_->work(posted);
   } while (!posted.is_terminal() && std::chrono::steady_clock::now() < deadline);
 }
 
 Result<Progress> End::progress_of_open(const PostedTicket& posted) const {
-  const PostedLeg* const lost = channel_->find_lost(posted);
+  const PostedLeg* const lost = find_lost(posted);
   if (lost == nullptr) return Progress::pending;
-  return failure(Errc::peer_lost,
-                 fmt::format("rank {} closed its end; a leg of rank {} under tag {} waits for it",
-                             lost->leg.peer.value(), rank_.value(), lost->leg.tag.value()));
+  return failure(
+      Errc::peer_lost,
+      fmt::format("rank {} closed its end or was dropped; a leg of rank {} under tag {} waits for it",
+                  lost->leg.peer.value(), rank_.value(), lost->leg.tag.value()));
 }
 
 Result<Progress> End::take_outcome(Tickets::iterator found) {
@@ -102,10 +104,31 @@ Result<std::unique_ptr<Transport>> End::open_channel() {
 }
 
 std::vector<Rank> End::take_peer_down_events() {
-  std::vector<Rank> down = channel_->ends_closed_since(num_down_taken_);
-  num_down_taken_ += down.size();
-  std::erase(down, rank_);
+  std::vector<Rank> down = channel_->ends_closed_since(num_closed_seen_);
+  num_closed_seen_ += down.size();
+  down.insert(down.end(), dropped_.begin(), dropped_.end());
+  const auto was_taken = [&](Rank rank) {
+    if (rank == rank_ || std::ranges::find(down_taken_, rank) != down_taken_.end()) return true;
+    down_taken_.push_back(rank);
+    return false;
+  };
+  std::erase_if(down, was_taken);
   return down;
+}
+
+bool End::is_dropped(Rank peer) const noexcept { return std::ranges::find(dropped_, peer) != dropped_.end(); }
+
+void End::drop_peer(Rank peer) noexcept {
+  if (can_reach(peer) && !is_dropped(peer)) dropped_.push_back(peer);
+}
+
+const PostedLeg* End::find_lost(const PostedTicket& posted) const {
+  const auto is_lost = [&](const PostedLeg& leg) {
+    return is_dropped(leg.leg.peer) && channel_->is_waiting(leg);
+  };
+  if (const PostedLeg* const lost = channel_->find_lost(posted); lost != nullptr) return lost;
+  const auto found = std::ranges::find_if(posted.legs, is_lost);
+  return found == posted.legs.end() ? nullptr : &*found;
 }
 
 void End::close() noexcept {

@@ -28,12 +28,16 @@ class End final : public Transport {
   void cancel(Ticket ticket) noexcept override;
   Result<std::unique_ptr<Transport>> open_channel() override;
   [[nodiscard]] std::vector<Rank> take_peer_down_events() override;
+  void drop_peer(Rank peer) noexcept override;
   void close() noexcept override;
   void join() noexcept override;
 
  private:
   using Tickets = std::unordered_map<Ticket, std::unique_ptr<PostedTicket>>;
 
+  [[nodiscard]] bool is_dropped(Rank peer) const noexcept;
+  /// A leg that waits for a peer that is gone, or null.
+  [[nodiscard]] const PostedLeg* find_lost(const PostedTicket& posted) const;
   [[nodiscard]] Error unknown(Ticket ticket) const;
   void wait(PostedTicket& posted, std::chrono::nanoseconds budget);
   Result<Progress> progress_of_open(const PostedTicket& posted) const;
@@ -44,7 +48,9 @@ class End final : public Transport {
   Tickets tickets_;
   Ticket last_ticket_;
   std::uint64_t num_children_ = 0;
-  std::size_t num_down_taken_ = 0;
+  std::size_t num_closed_seen_ = 0;
+  std::vector<Rank> dropped_;
+  std::vector<Rank> down_taken_;
   bool is_closed_ = false;
 };
 

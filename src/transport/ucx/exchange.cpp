@@ -58,6 +58,7 @@ const std::vector<std::byte>* Exchange::find_address(std::uint64_t channel, Rank
 
 void Exchange::start(OpenLeg& leg) {
   Peer& peer = peer_of(leg);
+  leg.number = num_legs_++;
   if (leg.leg.side == Side::receive) {
     peer.streams[leg.leg.tag.value()].receives.push_back(&leg);
     return match(peer, leg.leg.tag.value());
@@ -175,9 +176,6 @@ void Exchange::handle(Peer& from, const Header& header, std::span<const std::byt
     case Kind::grant:
       take_grant(from, header.id);
       break;
-    case Kind::withdrawn:
-      take_withdrawn(from, header.id);
-      break;
     case Kind::taken:
       take_taken(from, header.id);
       break;
@@ -224,31 +222,37 @@ void Exchange::take_offer(Peer& from, const Header& header) {
 }
 
 void Exchange::take_withdraw(Peer& from, const Header& header) {
+  if (const auto met = from.receiving.find(header.id); met != from.receiving.end()) {
+    OpenLeg& leg = *met->second;
+    from.receiving.erase(met);
+    return wait_again(from, leg);
+  }
   const auto found = from.streams.find(header.tag);
   if (found == from.streams.end()) return;
   Stream& stream = found->second;
-  const auto is_it = [&](const Arrival& arrival) { return arrival.is_offer && arrival.id == header.id; };
-  if (std::erase_if(stream.arrivals, is_it) == 0) return;  // It was granted before.
+  std::erase_if(stream.arrivals,
+                [&](const Arrival& arrival) { return arrival.is_offer && arrival.id == header.id; });
   if (stream.arrivals.empty() && stream.receives.empty()) from.streams.erase(found);
-  tell(from, Kind::withdrawn, header.id);
+}
+
+/// The grant crossed the withdrawal, and nothing of the message has come: as if there had been no offer.
+void Exchange::wait_again(Peer& from, OpenLeg& leg) {
+  leg.state = State::waiting;
+  leg.id = 0;
+  std::deque<OpenLeg*>& receives = from.streams[leg.leg.tag.value()].receives;
+  const auto is_later = [&](const OpenLeg* other) { return other->number > leg.number; };
+  receives.insert(std::ranges::find_if(receives, is_later), &leg);
+  match(from, leg.leg.tag.value());
 }
 
 void Exchange::take_grant(Peer& from, std::uint64_t id) {
   const auto found = from.offered.find(id);
-  if (found == from.offered.end()) return;
+  if (found == from.offered.end()) return;  // Withdrawn, of which the peer will hear.
   OpenLeg& leg = *found->second;
   from.offered.erase(found);
   leg.state = State::streaming;
   if (leg.size_bytes == 0) return finish(leg);
   from.sending.push_back(&leg);
-}
-
-void Exchange::take_withdrawn(Peer& from, std::uint64_t id) {
-  const auto found = from.offered.find(id);
-  if (found == from.offered.end()) return;
-  OpenLeg& leg = *found->second;
-  from.offered.erase(found);
-  give_up(leg);
 }
 
 // Only now is the send done: its sender may turn to other work, and what UCX still holds would wait for it.
@@ -384,11 +388,16 @@ void Exchange::cancel_send(Peer& to, OpenLeg& leg) {
     leg.state = State::waiting;
   }
   if (leg.state == State::waiting && leg.num_in_flight == 0) return give_up(leg);
-  if (leg.state != State::offered || leg.is_withdrawn) return;
-  leg.is_withdrawn = true;
+  if (leg.state == State::offered) withdraw(to, leg);
+}
+
+// Nothing was handed to UCX yet, so nobody needs to be asked.
+void Exchange::withdraw(Peer& to, OpenLeg& leg) {
   Header header = header_to(to, Kind::withdraw);
   header.tag = leg.leg.tag.value();
   header.id = leg.id;
+  to.offered.erase(leg.id);
+  give_up(leg);
   worker_->send(to.rank, header, {}, nullptr);
 }
 
@@ -417,8 +426,13 @@ void Exchange::leave(Peer& from) {
 
 void Exchange::broke(Rank rank) {
   Peer& peer = peers_[rank.index()];
-  peer.is_broken = !peer.is_gone;
+  peer.is_broken = peer.is_broken || !peer.is_gone;
   leave(peer);
+}
+
+void Exchange::drop(Rank rank) {
+  broke(rank);
+  worker_->drop(rank);
 }
 
 void Exchange::strand(OpenLeg& leg) {

@@ -31,12 +31,12 @@ struct OpenLeg {
   Leg leg;
   Posted* posted = nullptr;
   State state = State::waiting;
+  std::uint64_t number = 0;         ///< Counts the legs of an end.
   std::uint64_t id = 0;             ///< Of the offer.
   std::size_t size_bytes = 0;       ///< Of the message, once it is known.
   std::size_t moved_bytes = 0;      ///< Handed to UCX, or received.
   std::uint32_t num_in_flight = 0;  ///< Sends that UCX may still read for.
   bool is_taken = false;            ///< The receiver has all of a send, or wants no more.
-  bool is_withdrawn = false;        ///< The peer was asked to forget the offer.
 };
 
 /// A ticket.
@@ -119,6 +119,8 @@ class Exchange final : public WorkerListener {
   /// A leg that waits for a peer that is gone.
   [[nodiscard]] const OpenLeg* find_lost(const Posted& posted) const;
   [[nodiscard]] const Peer& peer(Rank rank) const noexcept { return peers_[rank.index()]; }
+  /// Nothing more comes of this rank, nor goes to it.
+  void drop(Rank rank);
   void set_gone(Rank rank) { leave(peers_[rank.index()]); }
   /// Ranks gone that were not taken before.
   [[nodiscard]] std::vector<Rank> take_gone();
@@ -144,8 +146,8 @@ class Exchange final : public WorkerListener {
   void take_message(Peer& from, const Header& header, std::span<const std::byte> payload);
   void take_offer(Peer& from, const Header& header);
   void take_withdraw(Peer& from, const Header& header);
+  void wait_again(Peer& from, OpenLeg& leg);
   void take_grant(Peer& from, std::uint64_t id);
-  void take_withdrawn(Peer& from, std::uint64_t id);
   void take_taken(Peer& from, std::uint64_t id);
   void take_drop(Peer& from, std::uint64_t id);
   void take_data(Peer& from, const Header& header, std::span<const std::byte> payload);
@@ -160,6 +162,7 @@ class Exchange final : public WorkerListener {
 
   void cancel(OpenLeg& leg);
   void cancel_send(Peer& to, OpenLeg& leg);
+  void withdraw(Peer& to, OpenLeg& leg);
   void cancel_receive(Peer& from, OpenLeg& leg);
   static void finish(OpenLeg& leg);
   static void fail(OpenLeg& leg, std::size_t message_bytes);
@@ -168,6 +171,7 @@ class Exchange final : public WorkerListener {
   Rank rank_;
   Worker* worker_ = nullptr;
   bool is_closed_ = false;
+  std::uint64_t num_legs_ = 0;
   std::vector<Peer> peers_;  ///< By rank; this one's own is not used.
   std::map<std::uint64_t, std::unordered_map<std::int32_t, std::vector<std::byte>>> addresses_;
 };

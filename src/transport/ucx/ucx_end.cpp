@@ -41,7 +41,8 @@ UcxEnd::UcxEnd(Rank rank, std::int32_t num_ranks, Clock::duration open_time)
       .max_tag = std::numeric_limits<std::int32_t>::max(),
       .buffer_bytes = buffer_bytes(num_ranks),
       .knows_deaths = false,  // UCX 1.13 tells of both as "Endpoint timeout".
-      .cancels_sends = true};
+      .cancels_sends = true,
+      .drops_peers = true};
 }
 
 UcxEnd::~UcxEnd() { join(); }
@@ -218,6 +219,10 @@ Status UcxEnd::await_addresses(std::uint64_t channel, time_point deadline) {
 std::vector<Rank> UcxEnd::take_peer_down_events() {
   look();
   return exchange_.take_gone();
+}
+
+void UcxEnd::drop_peer(Rank peer) noexcept {
+  if (worker_ && can_reach(peer)) exchange_.drop(peer);
 }
 
 void UcxEnd::close() noexcept {

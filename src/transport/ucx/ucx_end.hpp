@@ -36,6 +36,7 @@ class UcxEnd final : public Transport {
   void cancel(Ticket ticket) noexcept override;
   Result<std::unique_ptr<Transport>> open_channel() override;
   [[nodiscard]] std::vector<Rank> take_peer_down_events() override;
+  void drop_peer(Rank peer) noexcept override;
   void close() noexcept override;
   void join() noexcept override;
 

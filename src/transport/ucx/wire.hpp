@@ -9,19 +9,18 @@ namespace trimtab::ucx {
 /// What an active message says. A message is either one `message`, or an `offer` that its receive answers by
 /// a `grant`, upon which its bytes follow in `data`: nothing large is ever sent that has no memory to go to.
 enum class Kind : std::uint8_t {
-  hello,      ///< The first on a connection.
-  message,    ///< A whole message.
-  offer,      ///< `size` bytes could be sent.
-  withdraw,   ///< The offer `id` is taken back, unless it was granted.
-  taken,      ///< All of the offer `id` has come.
-  bye,        ///< The end has closed; it has sent `size` data in all.
-  grant,      ///< The offer `id` has met its receive.
-  withdrawn,  ///< The offer `id` is forgotten.
-  drop,       ///< The receive of `id` wants no (more) data: too small, or cancelled.
-  data,       ///< A piece of the offer `id`, at `offset`.
-  credit,     ///< Of the messages sent, `size` bytes are no longer held.
-  address,    ///< Of the worker for the `id`-th channel opened from this one.
-  bye_ack,    ///< All that came before the bye was handled.
+  hello,     ///< The first on a connection.
+  message,   ///< A whole message.
+  offer,     ///< `size` bytes could be sent.
+  withdraw,  ///< The offer `id` is taken back; a grant of it has met nobody.
+  taken,     ///< All of the offer `id` has come.
+  bye,       ///< The end has closed; it has sent `size` data in all.
+  grant,     ///< The offer `id` has met its receive.
+  drop,      ///< The receive of `id` wants no (more) data: too small, or cancelled.
+  data,      ///< A piece of the offer `id`, at `offset`.
+  credit,    ///< Of the messages sent, `size` bytes are no longer held.
+  address,   ///< Of the worker for the `id`-th channel opened from this one.
+  bye_ack,   ///< All that came before the bye was handled.
 };
 
 /// UCX may deliver messages of unlike sizes out of order. What makes the streams is handled in the order of

@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 namespace trimtab::ucx {
 namespace {
@@ -183,7 +184,11 @@ ucs_status_t Worker::on_arrival(void* worker, const void* header, std::size_t he
   return UCS_OK;
 }
 
-bool Worker::progress() { return ucp_worker_progress(handle_) != 0; }
+bool Worker::progress() {
+  const bool has_moved = ucp_worker_progress(handle_) != 0;
+  reap_closed();
+  return has_moved;
+}
 
 void Worker::sleep(std::chrono::nanoseconds budget) {
   if (ucp_worker_arm(handle_) != UCS_OK) return;  // Something has happened.
@@ -193,28 +198,32 @@ void Worker::sleep(std::chrono::nanoseconds budget) {
   ::ppoll(&event, 1, &time, nullptr);
 }
 
-void Worker::shut() {
-  std::vector<void*> closing;
-  for (Connection& connection : connections_) {
-    if (connection.endpoint == nullptr) continue;
-    ucp_request_param_t param{};
-    param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
-    param.flags = UCP_EP_CLOSE_FLAG_FORCE;
-    void* const request = ucp_ep_close_nbx(connection.endpoint, &param);
-    if (UCS_PTR_IS_PTR(request)) closing.push_back(request);
-    connection.endpoint = nullptr;
-    connection.is_broken = true;
-  }
-  const auto deadline = std::chrono::steady_clock::now() + shut_time;
+void Worker::start_closing(Connection& connection) {
+  if (connection.endpoint == nullptr) return;
+  ucp_request_param_t param{};
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+  param.flags = UCP_EP_CLOSE_FLAG_FORCE;
+  const ucp_ep_h endpoint = std::exchange(connection.endpoint, nullptr);
+  connection.is_broken = true;
+  void* const request = ucp_ep_close_nbx(endpoint, &param);
+  if (UCS_PTR_IS_PTR(request)) closing_.push_back(request);
+}
+
+void Worker::reap_closed() {
   const auto has_ended = [](void* request) {
     if (ucp_request_check_status(request) == UCS_INPROGRESS) return false;
     ucp_request_free(request);
     return true;
   };
-  while ((!closing.empty() || num_sending_ > 0) && std::chrono::steady_clock::now() < deadline) {
-    progress();
-    std::erase_if(closing, has_ended);
-  }
+  std::erase_if(closing_, has_ended);
+}
+
+void Worker::drop(Rank rank) { start_closing(connections_[rank.index()]); }
+
+void Worker::shut() {
+  for (Connection& connection : connections_) start_closing(connection);
+  const auto deadline = std::chrono::steady_clock::now() + shut_time;
+  while ((!closing_.empty() || num_sending_ > 0) && std::chrono::steady_clock::now() < deadline) progress();
 }
 
 std::string Worker::describe(Rank rank) const {

@@ -57,6 +57,9 @@ class Worker {
   /// Sends that have not ended.
   [[nodiscard]] std::size_t num_sending() const noexcept { return num_sending_; }
 
+  /// Breaks a connection: nothing goes to or comes from this rank any more. Sends under way are given up, in
+  /// the calls of `progress` that follow. The listener hears of those alone.
+  void drop(Rank rank);
   /// Breaks every connection; sends under way are given up. In bounded time, whatever the peers do.
   void shut();
 
@@ -87,6 +90,8 @@ class Worker {
   void take(Sending& sending, void* request);
   void end(Sending& sending, ucs_status_t status);
   void set_broken(Connection& connection);
+  void start_closing(Connection& connection);
+  void reap_closed();
 
   static ucs_status_t on_arrival(void* worker, const void* header, std::size_t header_bytes, void* data,
                                  std::size_t data_bytes, const ucp_am_recv_param_t* param);
@@ -102,6 +107,7 @@ class Worker {
   std::deque<Sending> sendings_;         ///< Do not move: UCX reads their headers.
   std::vector<Sending*> free_sendings_;
   std::size_t num_sending_ = 0;
+  std::vector<void*> closing_;  ///< Requests of UCX.
 };
 
 }  // namespace trimtab::ucx
