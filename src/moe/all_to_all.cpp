@@ -47,12 +47,13 @@ Status check_header(const MessageHeader& header, MessageKind kind, const BatchKe
 }
 
 AllToAll::AllToAll(Transport& channel, const Topology& topology, const Clock& clock, Clock::duration deadline,
-                   std::function<Status()> while_waiting)
+                   std::function<Status()> while_waiting, std::function<void(Rank)> on_unheard)
     : channel_(channel),
       topology_(topology),
       clock_(clock),
       deadline_(deadline),
-      while_waiting_(std::move(while_waiting)) {}
+      while_waiting_(std::move(while_waiting)),
+      on_unheard_(std::move(on_unheard)) {}
 
 Status AllToAll::run(Tag tag, std::span<const std::span<const std::byte>> out,
                      std::span<const std::span<std::byte>> in) {
@@ -99,33 +100,52 @@ Result<bool> AllToAll::has_let_go() {
 }
 
 Status AllToAll::wait_for_all() {
-  const Clock::time_point until = clock_.now() + deadline_;
-  for (const Pending& pending : pending_) {
-    if (Status s = wait_for(pending, until); !s) return s;
+  const Clock::time_point begun = clock_.now();
+  has_told_ = !on_unheard_;
+  for (Pending& pending : pending_) {
+    if (Status s = wait_for(pending, begun); !s) return s;
   }
   pending_.clear();
   return {};
 }
 
-Status AllToAll::wait_for(const Pending& pending, Clock::time_point until) {
+Status AllToAll::wait_for(Pending& pending, Clock::time_point begun) {
   const std::chrono::microseconds slice{while_waiting_ ? 100 : 5000};
   const char* const what = pending.side == Side::receive ? "a message from" : "delivery to";
-  for (;;) {
+  while (!pending.is_done) {
     Result<Progress> progress = channel_.poll(pending.ticket, slice);
     if (!progress) return failure(std::move(progress));
-    if (*progress == Progress::done) return {};
+    pending.is_done = *progress == Progress::done;
+    if (pending.is_done) return {};
     if (*progress == Progress::cancelled) {
       return failure(Errc::cancelled, fmt::format("{} rank {} was given up", what, pending.peer.value()));
     }
     if (while_waiting_) {
       if (Status used = while_waiting_(); !used) return used;
     }
-    if (clock_.now() >= until) {
+    const Clock::duration waited = clock_.now() - begun;
+    if (!has_told_ && waited >= deadline_ / 2) {
+      if (Status told = tell_unheard(); !told) return told;
+    }
+    if (waited >= deadline_) {
       return failure(Errc::timeout,
                      fmt::format("{} rank {} took more than {} ms", what, pending.peer.value(),
                                  std::chrono::duration_cast<std::chrono::milliseconds>(deadline_).count()));
     }
   }
+  return {};
+}
+
+Status AllToAll::tell_unheard() {
+  has_told_ = true;
+  for (Pending& pending : pending_) {
+    if (pending.is_done || pending.side != Side::receive) continue;
+    Result<Progress> progress = channel_.poll(pending.ticket, std::chrono::nanoseconds(0));
+    if (!progress) return failure(std::move(progress));
+    pending.is_done = *progress == Progress::done;
+    if (*progress == Progress::pending) on_unheard_(pending.peer);
+  }
+  return {};
 }
 
 }  // namespace trimtab::moe

@@ -53,9 +53,10 @@ struct MessageHeader {
 class AllToAll {
  public:
   /// Borrows channel, topology and clock; who is alive may change between two runs. `while_waiting`, if any,
-  /// is called again and again while a message is awaited; its error ends the wait.
+  /// is called again and again while a message is awaited; its error ends the wait. `on_unheard`, if any, is
+  /// told once of every rank whose message has not come within half of the deadline.
   AllToAll(Transport& channel, const Topology& topology, const Clock& clock, Clock::duration deadline,
-           std::function<Status()> while_waiting);
+           std::function<Status()> while_waiting, std::function<void(Rank)> on_unheard = {});
 
   /// `out[r]` goes to rank r, `in[r]` receives from it; this rank's own entries are ignored.
   /// @return `timeout` naming the rank waited for, or the transport's error.
@@ -73,13 +74,15 @@ class AllToAll {
     Ticket ticket;
     Rank peer;
     Side side;
+    bool is_done = false;
   };
 
   Status post(Tag tag, std::span<const std::span<const std::byte>> out,
               std::span<const std::span<std::byte>> in);
   Status post_leg(const Leg& leg);
-  Status wait_for(const Pending& pending, Clock::time_point until);
   Status wait_for_all();
+  Status wait_for(Pending& pending, Clock::time_point begun);
+  Status tell_unheard();
 
   [[nodiscard]] bool is_peer(Rank rank) const noexcept {
     return rank != channel_.rank() && topology_.is_alive(rank);
@@ -90,6 +93,8 @@ class AllToAll {
   const Clock& clock_;
   Clock::duration deadline_;
   std::function<Status()> while_waiting_;
+  std::function<void(Rank)> on_unheard_;
+  bool has_told_ = false;
   std::vector<Pending> pending_;
   Clock::time_point give_up_until_;
 };

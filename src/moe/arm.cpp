@@ -138,6 +138,9 @@ Status ArmImpl::start(ArmId id, Transport& root) {
     balancing_ = std::move(*balancing);
     parts.recorder = &balancing_->recorder();
     parts.while_waiting = [this] { return balancing_->progress_while_waiting(); };
+    parts.on_unheard = [this](Forward forward, Rank peer) {
+      balancing_->engine().note_unheard(forward, peer);
+    };
   }
   const ExecutorOptions executor_options{.config = options_.model,
                                          .max_tokens = most_tokens(options_),

@@ -52,7 +52,10 @@ RankExecutor::RankExecutor(const ExecutorOptions& options, const ExecutorParts& 
       gate_(options.config, parts.weights, options.max_tokens),
       outbox_(options.config, parts.topology, options.max_tokens),
       inbox_(options.config, parts.topology, parts.channel.rank(), options.max_tokens),
-      all_to_all_(parts.channel, parts.topology, parts.clock, options.deadline, parts.while_waiting),
+      all_to_all_(parts.channel, parts.topology, parts.clock, options.deadline, parts.while_waiting,
+                  [this](Rank peer) {
+                    if (parts_.on_unheard) parts_.on_unheard(number_, peer);
+                  }),
       experts_(options.config, parts.memory),
       slots_(options.max_tokens * options.config.choices()),
       rows_(options.config.layers() * parts.memory.slots().size()) {}
@@ -61,6 +64,7 @@ Status RankExecutor::forward(Forward number, std::span<float> states, std::span<
                              const RoutingTable& table) {
   if (Status s = check_input(states, bias, table); !s) return s;
   const TimeInto timed(times_.forward, parts_.clock);
+  number_ = number;
   Status done = run_layers(number, states, bias, table);
   if (!done && options_.survives_deaths) {
     all_to_all_.give_up();

@@ -49,6 +49,8 @@ struct ExecutorParts {
   const Clock& clock;
   std::function<Status()> while_waiting =
       {};  ///< Called while a forward waits for other ranks; an error ends the forward.
+  /// Told of each rank whose part of the forward has not come within half of the deadline.
+  std::function<void(Forward, Rank)> on_unheard = {};
 };
 
 /// Where this rank's time went, summed over forwards. What is in none of them is norm, gate and combine.
@@ -117,6 +119,7 @@ class RankExecutor {
   Outbox outbox_;
   Inbox inbox_;
   AllToAll all_to_all_;
+  Forward number_;  ///< The one that runs.
   Tag rows_tag_ = rows_tag;
   Tag answers_tag_ = answers_tag;
   ExpertStage experts_;

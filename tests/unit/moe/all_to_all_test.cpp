@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <utility>
 #include <vector>
 
 namespace trimtab::moe {
@@ -83,6 +84,29 @@ TEST_F(GivenUpAllToAll, NamesTheRankThatHoldsItsMemoryForLongerThanTheDeadline) 
   ASSERT_FALSE(late);
   EXPECT_EQ(late.error().code, Errc::timeout);
   EXPECT_EQ(late.error().message, "a message of rank 1 cannot be given up");
+}
+
+/// Of three ranks one has sent, and one has not.
+TEST(AllToAll, TellsOnceOfEachRankThatIsUnheardForHalfOfTheDeadline) {
+  constexpr Clock::duration deadline = std::chrono::seconds(1);
+  auto ends = *make_inproc_transports(3);
+  const Topology topology = *Topology::make_uniform(3, 1, 3);
+  Steps clock;
+  Message message{};
+  Message received[3]{};
+  ASSERT_TRUE(ends[1]->post(std::array{send_leg(Rank{0}, Tag{1}, message)}));
+  std::vector<std::pair<Rank, Clock::duration>> told;
+  AllToAll all_to_all(
+      *ends[0], topology, clock, deadline,
+      [&]() -> Status {
+        clock.pass(deadline / 8);
+        return {};
+      },
+      [&](Rank rank) { told.emplace_back(rank, clock.now().time_since_epoch()); });
+  const std::vector<std::span<const std::byte>> out(3, message);
+  const std::vector<std::span<std::byte>> in(std::begin(received), std::end(received));
+  EXPECT_EQ(all_to_all.run(Tag{1}, out, in).error().message, "a message from rank 2 took more than 1000 ms");
+  EXPECT_EQ(told, (std::vector<std::pair<Rank, Clock::duration>>{{Rank{2}, deadline / 2}}));
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "moe/gemm.hpp"
+#include "verify/cut_transport.hpp"
 
 // A rank may be gone at any moment of the service, between any two of its messages.
 
@@ -23,7 +24,7 @@ namespace {
 constexpr std::int32_t num_ranks = 3;
 constexpr std::int64_t for_ever = 1'000'000'000;
 
-/// What is left of a rank, in messages that it posts.
+/// What is left of a rank or a link, in messages.
 struct Life {
   explicit Life(std::int64_t messages) : messages_left(messages) {}
   std::atomic<std::int64_t> messages_left;
@@ -55,6 +56,37 @@ class MortalEnd final : public TransportDecorator {
  private:
   std::shared_ptr<Life> life_;
   bool begins_to_count_;
+  int num_opened_ = 0;
+};
+
+/// The end of a link that is cut from one moment on, with all its channels.
+class CutEnd final : public TransportDecorator {
+ public:
+  /// @param number  0: the root; else which of its channels
+  CutEnd(std::unique_ptr<Transport> inner, Rank peer, std::shared_ptr<Life> life, int number)
+      : TransportDecorator(std::make_unique<verify::CutTransport>(
+            std::move(inner), [life, peer](Rank to) { return to == peer && life->messages_left <= 0; })),
+        peer_(peer),
+        life_(std::move(life)),
+        number_(number) {}
+
+  /// Counts those of the on arm's forwards, whose channel is the second that is opened.
+  Result<Ticket> post(std::span<const Leg> legs) override {
+    constexpr int on_forwards = 2;
+    if (number_ == on_forwards) --life_->messages_left;
+    return inner().post(legs);
+  }
+  Result<std::unique_ptr<Transport>> open_channel() override {
+    Result<std::unique_ptr<Transport>> opened = inner().open_channel();
+    if (!opened) return opened;
+    return std::unique_ptr<Transport>(
+        std::make_unique<CutEnd>(std::move(*opened), peer_, life_, ++num_opened_));
+  }
+
+ private:
+  Rank peer_;
+  std::shared_ptr<Life> life_;
+  int number_;
   int num_opened_ = 0;
 };
 
@@ -90,8 +122,11 @@ class Survival : public testing::Test {
                                                               const std::shared_ptr<Life>& life) const {
     auto ends = *make_inproc_transports(num_ranks);
     ends[mortal.index()] = std::make_unique<MortalEnd>(std::move(ends[mortal.index()]), life, false);
+    return serve(std::move(ends), options());
+  }
+  [[nodiscard]] static std::vector<Result<moe::ServiceReport>> serve(
+      std::vector<std::unique_ptr<Transport>> ends, const ServiceOptions& all) {
     std::vector<Result<moe::ServiceReport>> reports(ends.size());
-    const ServiceOptions all = options();
     const SteadyClock clock;
     std::vector<std::jthread> threads;
     for (std::size_t r = 0; r < ends.size(); ++r) {
@@ -145,6 +180,27 @@ TEST_F(Survival, RankMayDieBetweenAnyTwoOfItsMessages) {
     ++num_deaths;
   }
   EXPECT_GT(num_deaths, num_moments / 2);
+}
+
+// No heartbeat runs over this link: only forwards find it cut.
+TEST_F(Survival, AllButOneEndOfACutLinkGoOn) {
+  constexpr std::int64_t some_forwards = 70;
+  const auto link = std::make_shared<Life>(some_forwards);
+  auto ends = *make_inproc_transports(num_ranks);
+  ends[1] = std::make_unique<CutEnd>(std::move(ends[1]), Rank{2}, link, 0);
+  ends[2] = std::make_unique<CutEnd>(std::move(ends[2]), Rank{1}, link, 0);
+  ServiceOptions options = this->options();
+  options.deadline = std::chrono::seconds(6);
+  options.migration_deadline = std::chrono::seconds(1);
+  const auto reports = serve(std::move(ends), options);
+  for (std::size_t r : {0U, 1U}) {
+    expect_survived(reports[r], Rank{2});
+    ASSERT_TRUE(reports[r]->death);
+    EXPECT_GT(reports[r]->death->forward, 0);
+  }
+  ASSERT_FALSE(reports[2]);
+  EXPECT_NE(reports[2].error().message.find("a link of it is cut"), std::string::npos)
+      << reports[2].error().message;
 }
 
 }  // namespace
