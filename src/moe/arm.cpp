@@ -180,7 +180,7 @@ Result<bool> ArmImpl::admit() {
   }
   for (;;) {
     // The others may need this rank's engine before they let go.
-    const Result<bool> is_free = executor_->has_let_go();
+    Result<bool> is_free = executor_->has_let_go();
     if (!is_free) return is_free;
     const Result<Admission> admission = balancing_->advance(Forward{next_});
     if (!admission) return tl::unexpected(admission.error());

@@ -49,7 +49,7 @@ Result<bool> Members::meet_unless(const std::function<Result<bool>()>& goes_on) 
     const Status met = all(collective());
     if (met) break;
     if (Status survived = survive(met); !survived) return failure(std::move(survived));
-    const Result<bool> is_wanted = goes_on();
+    Result<bool> is_wanted = goes_on();
     if (!is_wanted || !*is_wanted) return is_wanted;
   }
   count(all);

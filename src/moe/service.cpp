@@ -234,7 +234,7 @@ Status RankService::end_together(ArmId id, std::uint64_t first_forward) {
 /// From a barrier before the first forward to a barrier after the arm's last work: the slowest rank counts.
 Result<bool> RankService::time_block(ArmId id, std::uint64_t first_forward, double& seconds) {
   const std::uint32_t view = members_.view();
-  const Result<bool> is_begun = begin_together(id);
+  Result<bool> is_begun = begin_together(id);
   if (!is_begun || !*is_begun) return is_begun;
   if (members_.view() != view) load(first_forward, 0);
   if (members_.has_lost_rank()) note_repeated(first_forward);
