@@ -8,6 +8,7 @@
 
 #include <trimtab/migrate/engine.hpp>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdio>
@@ -54,11 +55,27 @@ bool holds(std::span<const std::byte> slot, LayerId layer, ExpertId expert) {
   return true;
 }
 
+/// Forwards are collective: no rank is ahead of another by more than the one it has begun.
+class Forwards {
+ public:
+  [[nodiscard]] bool may_begin(Forward forward) const {
+    return std::ranges::all_of(next_, [&](const auto& next) { return next.load() >= forward.value(); });
+  }
+  void note_begun(Rank rank, Forward forward) { next_[rank.index()].store(forward.value() + 1); }
+
+ private:
+  std::array<std::atomic<std::uint64_t>, num_ranks> next_{};
+};
+
 /// One rank: its tensors, and the engine that moves what is in them.
 class Server {
  public:
-  Server(const Topology& ranks, Rank rank)
-      : ranks_(ranks), slots_(ranks.slots_of(rank)), store_(num_layers, slots_) {}
+  Server(const Topology& ranks, Rank rank, Forwards& forwards)
+      : ranks_(ranks),
+        rank_(rank),
+        forwards_(forwards),
+        slots_(ranks.slots_of(rank)),
+        store_(num_layers, slots_) {}
 
   Status start(std::unique_ptr<Transport> channel) {
     for (LayerId layer : ids<LayerId>(num_layers)) {
@@ -81,10 +98,13 @@ class Server {
 
   /// Asks for the next forward, and serves it unless it is held.
   Status serve() {
-    const Result<Admission> admission = engine_->advance(next_, std::chrono::microseconds(100));
+    constexpr std::chrono::microseconds budget(100);
+    if (!forwards_.may_begin(next_)) return engine_->progress(budget);
+    const Result<Admission> admission = engine_->advance(next_, budget);
     if (!admission) return tl::unexpected(admission.error());
     if (*admission != Admission::go) return {};
     const TableLease table = reader_.acquire();  // Held as long as the forward is in flight.
+    forwards_.note_begun(rank_, next_);
     next_ = next_.next();
     return check_slots(*table);
   }
@@ -122,6 +142,8 @@ class Server {
   }
 
   const Topology& ranks_;
+  Rank rank_;
+  Forwards& forwards_;
   IdRange<SlotId> slots_;
   std::array<std::vector<std::byte>, num_layers> tensors_;
   ExpertStore store_;
@@ -164,8 +186,9 @@ int main() {
   const auto ranks = Topology::make_uniform(num_ranks, 1, num_experts);
   if (!ranks) return 1;
   std::vector<std::unique_ptr<Transport>> roots = own::make_grouped_transports(num_ranks);
+  Forwards forwards;
   std::vector<std::unique_ptr<Server>> servers;
-  for (Rank rank : ids<Rank>(num_ranks)) servers.push_back(std::make_unique<Server>(*ranks, rank));
+  for (Rank rank : ids<Rank>(num_ranks)) servers.push_back(std::make_unique<Server>(*ranks, rank, forwards));
   std::atomic<std::uint32_t> num_through{0};
   std::atomic<bool> has_failed{false};
   {
