@@ -186,7 +186,7 @@ TEST(Engine, TakesSevenMessagesPerStepToOrFromEachMember) {
     std::vector<std::int32_t> before;
     for (std::int32_t slot = 0; slot < 2 * n; ++slot) before.push_back(slot);
     std::vector<std::int32_t> after = before;
-    std::ranges::rotate(after, after.begin() + 2);
+    std::rotate(after.begin(), after.begin() + 2, after.end());
     Cluster cluster(uniform(n, 1, 2 * n), one_layer(2 * n, before), options());
     cluster.begin(one_layer(2 * n, after));
     ASSERT_TRUE(cluster.run_until_idle());
