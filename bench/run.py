@@ -40,15 +40,16 @@ def run_program(program, options):
     return table.rows_of(json.loads(text)) if text else []
 
 
-def run_mpi(program, options):
-    """Rows of a program of two processes, which makes them itself."""
+def run_pair(program, options):
+    """Rows of a program of two processes, which makes them itself: they take turns with their twins."""
     name = pathlib.Path(program).name
-    if not shutil.which("mpirun"):
+    is_mpi = name.startswith("mpi_")
+    if is_mpi and not shutil.which("mpirun"):
         print(f"bench: skipped {name}: no mpirun", file=sys.stderr)
         return []
-    print(f"bench: running {name} under mpirun", file=sys.stderr, flush=True)
+    print(f"bench: running {name}", file=sys.stderr, flush=True)
     as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    command = ["mpirun", "--oversubscribe", "-n", "2", program]
+    command = ["mpirun", "--oversubscribe", "-n", "2", program] if is_mpi else [program]
     done = subprocess.run(command, capture_output=True, text=True, env=os.environ | as_root)
     if done.returncode != 0:
         raise table.BadRun(f"{program} ended with status {done.returncode}: {done.stderr.strip()}")
@@ -96,7 +97,8 @@ def main():
     try:
         rows = []
         for program in programs:
-            run = run_mpi if pathlib.Path(program).name.startswith("mpi_") else run_program
+            is_pair = re.match("(mpi|ucx)_", pathlib.Path(program).name)
+            run = run_pair if is_pair else run_program
             rows += run(program, options)
         for program in programs:
             if pathlib.Path(program).name == "peers_bench":

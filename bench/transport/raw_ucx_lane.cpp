@@ -30,7 +30,7 @@ ucp_context_h open_context(bool is_tuned) {
 
 void on_error(void* /*lane*/, ucp_ep_h /*endpoint*/, ucs_status_t /*status*/) {}
 
-class RawUcxLane final : public Lane {
+class RawUcxLane final : public Lane, public TwoWays {
  public:
   RawUcxLane(const Bootstrap& bootstrap, bool is_tuned) : context_(open_context(is_tuned)) {
     ucp_worker_params_t params{};
@@ -51,16 +51,26 @@ class RawUcxLane final : public Lane {
     ucp_cleanup(context_);
   }
 
-  void send(std::span<const std::byte> message) override {
-    const ucp_request_param_t param{};
-    finish(ucp_tag_send_nbx(endpoint_, message.data(), message.size(), 1, &param));
-  }
-  void receive(std::span<std::byte> memory) override {
-    const ucp_request_param_t param{};
-    finish(ucp_tag_recv_nbx(worker_, memory.data(), memory.size(), 1, ~ucp_tag_t{0}, &param));
+  void send(std::span<const std::byte> message) override { finish(post_send(message)); }
+  void receive(std::span<std::byte> memory) override { finish(post_receive(memory)); }
+  void exchange(std::span<const std::span<const std::byte>> out,
+                std::span<const std::span<std::byte>> in) override {
+    std::vector<void*> requests;
+    for (const auto memory : in) requests.push_back(post_receive(memory));
+    for (const auto message : out) requests.push_back(post_send(message));
+    for (void* request : requests) finish(request);
   }
 
  private:
+  void* post_send(std::span<const std::byte> message) {
+    const ucp_request_param_t param{};
+    return ucp_tag_send_nbx(endpoint_, message.data(), message.size(), 1, &param);
+  }
+  void* post_receive(std::span<std::byte> memory) {
+    const ucp_request_param_t param{};
+    return ucp_tag_recv_nbx(worker_, memory.data(), memory.size(), 1, ~ucp_tag_t{0}, &param);
+  }
+
   std::vector<std::byte> own_address() {
     ucp_address_t* address = nullptr;
     std::size_t size = 0;
@@ -91,6 +101,10 @@ class RawUcxLane final : public Lane {
 }  // namespace
 
 std::unique_ptr<Lane> make_raw_ucx_lane(const Bootstrap& bootstrap, bool is_tuned) {
+  return std::make_unique<RawUcxLane>(bootstrap, is_tuned);
+}
+
+std::unique_ptr<TwoWays> make_raw_ucx_ways(const Bootstrap& bootstrap, bool is_tuned) {
   return std::make_unique<RawUcxLane>(bootstrap, is_tuned);
 }
 
