@@ -34,8 +34,8 @@ struct HeartbeatOptions {
 /// are dead where it knows deaths from cut links (Capabilities::knows_deaths), else silent.
 ///
 /// Ranks beat to the lowest one that they believe alive, and it beats to all: O(ranks) messages per period.
-/// So the lowest rank judges all others, and they judge it; when it goes, the next one takes its place. Who is
-/// not heard by the lowest alone watches too, and is answered. A link between two others is nobody's. A
+/// So the lowest rank judges all others, and they judge it; when it goes, the next one takes its place. Who
+/// is not heard by the lowest alone watches too, and is answered. A link between two others is nobody's. A
 /// silent rank that is heard of again is alive; a dead one stays dead.
 ///
 /// Threads: `beat` from one thread; `health_of` from any. Owns its channel, which nothing else may use; the
