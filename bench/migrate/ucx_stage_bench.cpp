@@ -3,26 +3,17 @@
 // Staging between two processes over the loopback, up to the vote, beside the same tensors sent and received
 // by UCX alone with the same lanes and error handling; with its defaults, and tuned for tcp.
 
+#include "forked.hpp"
 #include "stage_turns.hpp"
 #include "transport/lanes.hpp"
 
 #include <trimtab/transport/collectives.hpp>
 #include <trimtab/transport/ucx.hpp>
 
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <csignal>
+#include <array>
 
 namespace trimtab::bench {
 namespace {
-
-template <class T>
-T value_of(Result<T> result) {
-  if (!result) give_up(result.error());
-  return std::move(*result);
-}
 
 /// Four bundles each way, tensor by tensor.
 class RawExchange {
@@ -92,21 +83,16 @@ std::string measure(const Bootstrap& of_engine, const Bootstrap& of_twin, bool i
   return rows;
 }
 
-int run() {
-  std::vector<std::vector<Bootstrap>> ways;
-  for (int i = 0; i < 4; ++i) ways.push_back(value_of(make_local_bootstraps(2)));
-  const pid_t child = fork();
-  if (child == 0) prctl(PR_SET_PDEATHSIG, SIGKILL);
-  const std::size_t me = child == 0 ? 1 : 0;
-  const std::string rows =
-      measure(ways[0][me], ways[1][me], false) + ",\n" + measure(ways[2][me], ways[3][me], true);
-  if (child == 0) std::_Exit(0);
-  fmt::print("[{}]\n", rows);
-  int status = 0;
-  return waitpid(child, &status, 0) == child && status == 0 ? 0 : 1;
+/// With the defaults of UCX, and tuned. Both sides have the same rows.
+std::string measure_all(const std::array<Bootstrap, 4>& ways) {
+  return measure(ways[0], ways[1], false) + ",\n" + measure(ways[2], ways[3], true);
 }
 
 }  // namespace
 }  // namespace trimtab::bench
 
-int main() { return trimtab::bench::run(); }
+int main() {
+  using namespace trimtab::bench;
+  const auto sides = fork_other_side<4>([](const auto& ways, int) { measure_all(ways); });
+  fmt::print("[{}]\n", measure_all(sides.ways));
+}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fault_group.hpp"
 
+#include "forked.hpp"
 #include "transport/socket.hpp"
 
 #include <trimtab/transport/bootstrap.hpp>
@@ -8,7 +9,6 @@
 #include <trimtab/transport/ucx.hpp>
 
 #include <poll.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,27 +29,6 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds longest_wait{30'000};
-
-[[noreturn]] void give_up(const std::string& why) {
-  std::fprintf(stderr, "detection_bench: %s\n", why.c_str());
-  std::_Exit(1);
-}
-
-template <class T>
-T value_of(Result<T> result) {
-  if (!result) give_up(result.error().message);
-  return std::move(*result);
-}
-
-/// A child that does not outlive its parent.
-template <class Body>
-pid_t fork_child(const Body& body) {
-  const pid_t process = ::fork();
-  if (process != 0) return process;
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  body();
-  std::_Exit(0);
-}
 
 void end_child(pid_t process) {
   ::kill(process, SIGKILL);

@@ -1,21 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lanes.hpp"
 
+#include "forked.hpp"
 #include "transport/socket.hpp"
 
 #include <trimtab/transport/ucx.hpp>
 
-#include <cstdio>
-#include <cstdlib>
-
 namespace trimtab::bench {
 namespace {
-
-template <class T>
-T value_of(Result<T> result) {
-  if (!result) give_up(result.error().message.c_str());
-  return std::move(*result);
-}
 
 class TrimtabLane final : public Lane {
  public:
@@ -75,11 +67,6 @@ std::unique_ptr<Lane> make_trimtab_lane(const Bootstrap& bootstrap, bool is_tune
 
 std::unique_ptr<Lane> make_socket_lane(const Bootstrap& bootstrap) {
   return std::make_unique<SocketLane>(bootstrap);
-}
-
-void give_up(const char* what) {
-  std::fprintf(stderr, "transport_bench: %s\n", what);
-  std::_Exit(1);
 }
 
 }  // namespace trimtab::bench

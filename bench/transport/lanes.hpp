@@ -34,7 +34,4 @@ std::unique_ptr<Lane> make_raw_ucx_lane(const Bootstrap& bootstrap, bool is_tune
 std::unique_ptr<TwoWays> make_raw_ucx_ways(const Bootstrap& bootstrap, bool is_tuned);
 std::unique_ptr<Lane> make_socket_lane(const Bootstrap& bootstrap);
 
-/// Says what is wrong and ends the process.
-[[noreturn]] void give_up(const char* what);
-
 }  // namespace trimtab::bench

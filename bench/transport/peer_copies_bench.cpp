@@ -3,6 +3,7 @@
 // Lost experts read back from a peer's host copies, from one process to another over the loopback, beside the
 // twin: the same bundles sent by UCX alone as one message each, unverified, when nobody has to ask.
 
+#include "forked.hpp"
 #include "lanes.hpp"
 #include "registered_main.hpp"
 
@@ -10,12 +11,10 @@
 #include <trimtab/migrate/peer_copy_source.hpp>
 #include <trimtab/transport/ucx.hpp>
 
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <array>
 #include <chrono>
-#include <csignal>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -38,12 +37,6 @@ Bytes make_bundle(ExpertId expert) {
   for (std::size_t i = 0; i < bundle.size(); ++i)
     bundle[i] = static_cast<std::byte>(i * 7 + i / 4096 + 31 * expert.index());
   return bundle;
-}
-
-template <class T>
-T value_of(Result<T> result) {
-  if (!result) give_up(result.error().message.c_str());
-  return std::move(*result);
 }
 
 /// How the two meet: for the lane, and for the copies.
@@ -71,12 +64,11 @@ struct Side {
   std::unique_ptr<PeerCopySource> copies;
 };
 
-[[noreturn]] void keep(const Ways& ways, int orders) {
+void keep(const Ways& ways, int orders) {
   const Side side(ways);
   for (char order = 0; read(orders, &order, 1) == 1;) {
     for (const Bytes& bundle : side.bundles) side.lane->send(bundle);
   }
-  std::_Exit(0);  // Nobody is there to part from.
 }
 
 class Reader {
@@ -121,26 +113,6 @@ class Reader {
   std::array<Bytes, num_bundles> rooms_;
 };
 
-Reader start() {
-  Ways reading;
-  Ways keeping;
-  for (std::size_t i = 0; i < reading.size(); ++i) {
-    auto ranks = value_of(make_local_bootstraps(2));
-    reading[i] = ranks[0];
-    keeping[i] = ranks[1];
-  }
-  std::array<int, 2> orders{};
-  if (pipe(orders.data()) != 0) give_up("no pipe");
-  if (fork() == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    close(orders[1]);
-    for (Bootstrap& way : reading) way.listening.reset();
-    keep(keeping, orders[0]);
-  }
-  close(orders[0]);
-  return {reading, orders[1]};
-}
-
 template <class Run>
 void add(Reader& reader, const char* name, Run run) {
   benchmark::RegisterBenchmark(
@@ -154,7 +126,8 @@ void add(Reader& reader, const char* name, Run run) {
 
 int main(int argc, char** argv) {
   using namespace trimtab::bench;
-  Reader reader = start();
+  const auto sides = fork_other_side<2>(keep);
+  Reader reader(sides.ways, sides.orders);
   return run_registered(argc, argv, [&] {
     add(reader, "sources/peer copies", &Reader::read_copies);
     add(reader, "sources/peer copies/twin", &Reader::receive_plain);

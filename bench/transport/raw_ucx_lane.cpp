@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lanes.hpp"
 
+#include "forked.hpp"
+
 #include <sched.h>
 #include <ucp/api/ucp.h>
 

@@ -3,15 +3,14 @@
 // Large messages from one process to another over the loopback: trimtab's ucx beside UCX alone, and beside a
 // plain socket. The sender is forked before anything else, and told over a pipe when to send.
 
+#include "forked.hpp"
 #include "lanes.hpp"
 #include "registered_main.hpp"
 
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <array>
 #include <chrono>
-#include <csignal>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -51,7 +50,6 @@ void serve(const Ways& ways, int orders) {
   for (Order order; read(orders, &order, sizeof order) == sizeof order;) {
     for (int m = 0; m < messages_each; ++m) lanes[order.lane]->send(messages[order.number]);
   }
-  std::_Exit(0);  // Nobody is there to part from.
 }
 
 class Receiver {
@@ -88,27 +86,6 @@ class Receiver {
   }();
 };
 
-Receiver start() {
-  Ways receiving;
-  Ways sending;
-  for (std::size_t i = 0; i < num_lanes; ++i) {
-    auto ranks = make_local_bootstraps(2);
-    if (!ranks) give_up(ranks.error().message.c_str());
-    receiving[i] = (*ranks)[0];
-    sending[i] = (*ranks)[1];
-  }
-  std::array<int, 2> orders{};
-  if (pipe(orders.data()) != 0) give_up("no pipe");
-  if (fork() == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    close(orders[1]);
-    for (Bootstrap& way : receiving) way.listening.reset();
-    serve(sending, orders[0]);
-  }
-  close(orders[0]);
-  return {receiving, orders[1]};
-}
-
 void add(Receiver& receiver, const std::string& name, LaneKind kind) {
   benchmark::RegisterBenchmark(
       name.c_str(),
@@ -126,7 +103,8 @@ void add(Receiver& receiver, const std::string& name, LaneKind kind) {
 
 int main(int argc, char** argv) {
   using namespace trimtab::bench;
-  Receiver receiver = start();
+  const auto sides = fork_other_side<num_lanes>(serve);
+  Receiver receiver(sides.ways, sides.orders);
   return run_registered(argc, argv, [&] {
     add(receiver, "transport/ucx", LaneKind::trimtab);
     add(receiver, "transport/ucx/twin", LaneKind::raw);
