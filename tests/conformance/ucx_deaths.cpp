@@ -135,6 +135,15 @@ void end_beside_a_stopped_peer(Transport& end) {
   end.join();
 }
 
+void end_while_rank_1_is_stopped(ForkedRanks& ranks) {
+  ranks.signal(Rank{1}, SIGSTOP);
+  ranks.go(Rank{0});
+  EXPECT_EQ(ranks.result(Rank{0}), 0);
+  ranks.signal(Rank{1}, SIGCONT);
+  ranks.go(Rank{1});
+  EXPECT_EQ(ranks.result(Rank{1}), 0) << "it finds itself alone";
+}
+
 TEST(UcxDeaths, StoppedPeerHoldsNobodyUp) {
   ForkedRanks ranks(2, [](const Bootstrap& bootstrap, const ParentLine& parent) {
     return with_end(bootstrap, [&](Transport& end) {
@@ -145,12 +154,7 @@ TEST(UcxDeaths, StoppedPeerHoldsNobodyUp) {
     });
   });
   for (Rank rank : ids<Rank>(2)) ranks.await_ready(rank);
-  ranks.signal(Rank{1}, SIGSTOP);
-  ranks.go(Rank{0});
-  EXPECT_EQ(ranks.result(Rank{0}), 0);
-  ranks.signal(Rank{1}, SIGCONT);
-  ranks.go(Rank{1});
-  EXPECT_EQ(ranks.result(Rank{1}), 0) << "it finds itself alone";
+  end_while_rank_1_is_stopped(ranks);
 }
 
 // UCX itself may write a receive for seconds after it was cancelled.
@@ -290,12 +294,7 @@ TEST(UcxDeaths, SendToAPeerThatIsStoppedEndsWhenThePeerIsDropped) {
   });
   ranks.await_ready(Rank{0});
   ranks.await_ready(Rank{1});
-  ranks.signal(Rank{1}, SIGSTOP);
-  ranks.go(Rank{0});
-  EXPECT_EQ(ranks.result(Rank{0}), 0);
-  ranks.signal(Rank{1}, SIGCONT);
-  ranks.go(Rank{1});
-  EXPECT_EQ(ranks.result(Rank{1}), 0) << "it finds itself alone";
+  end_while_rank_1_is_stopped(ranks);
   EXPECT_EQ(ranks.result(Rank{2}), 0);
 }
 
