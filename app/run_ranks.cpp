@@ -2,7 +2,6 @@
 #include "app/run_ranks.hpp"
 
 #include "app/console.hpp"
-#include "app/cut_off_transport.hpp"
 #include "app/forked_ranks.hpp"
 #include "app/job_end.hpp"
 #include "app/rank_launch.hpp"
@@ -11,6 +10,7 @@
 #include "app/run_view.hpp"
 #include "app/scratch_folder.hpp"
 #include "app/tbb_executor.hpp"
+#include "verify/cut_transport.hpp"
 
 #include <trimtab/transport/bootstrap.hpp>
 #include <trimtab/transport/mpi.hpp>
@@ -52,7 +52,7 @@ std::function<void()> make_strike(const RunOptions& options, std::unique_ptr<Tra
   if (fault->kind == RankFaultKind::kill) return [] { std::raise(SIGKILL); };
   if (fault->kind == RankFaultKind::stop) return [] { std::raise(SIGSTOP); };
   const auto is_cut = std::make_shared<std::atomic<bool>>(false);
-  end = std::make_unique<CutOffTransport>(std::move(end), is_cut);
+  end = std::make_unique<verify::CutTransport>(std::move(end), [is_cut](Rank) { return is_cut->load(); });
   return [is_cut] { *is_cut = true; };
 }
 

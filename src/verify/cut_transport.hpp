@@ -7,14 +7,16 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <vector>
 
 namespace trimtab::verify {
 
-/// A rank's end whose sends to some peers are lost from one moment on, as behind a cut link: done for the
-/// sender, and nothing arrives. When both ends of a link are such, it is cut both ways.
+/// A rank's end, with the channels opened from it, that loses all it sends to some peers and is sent by them
+/// from one moment on: as behind a link that was cut both ways. Sends are done, receives pending for ever,
+/// and none of these peers is known to be gone.
 class CutTransport final : public TransportDecorator {
  public:
-  /// Whether messages to `peer` are lost now.
+  /// Whether the link to `peer` is cut by now. Called from any thread that uses an end.
   using IsCut = std::function<bool(Rank peer)>;
 
   CutTransport(std::unique_ptr<Transport> inner, IsCut is_cut)
@@ -23,11 +25,20 @@ class CutTransport final : public TransportDecorator {
   Result<Ticket> post(std::span<const Leg> legs) override;
   Result<Progress> poll(Ticket ticket, std::chrono::nanoseconds budget) override;
   void cancel(Ticket ticket) noexcept override;
+  Result<std::unique_ptr<Transport>> open_channel() override;
+  [[nodiscard]] std::vector<Rank> take_peer_down_events() override;
 
  private:
+  struct Posted {
+    std::optional<Ticket> inner;  ///< Of the legs that were not lost at once, if any were left.
+    std::vector<Rank> sources;    ///< Of its receives.
+    bool is_cancelled = false;
+  };
+  Result<Progress> poll_lost(Posted& posted, std::chrono::nanoseconds budget);
+
   IsCut is_cut_;
-  std::map<Ticket, std::optional<Ticket>> tickets_;  ///< The inner one, if a leg was left.
-  std::uint64_t last_ticket_ = 0;
+  std::map<Ticket, Posted> tickets_;
+  Ticket last_ticket_;
 };
 
 }  // namespace trimtab::verify

@@ -63,12 +63,8 @@ class MortalEnd final : public TransportDecorator {
 class CutEnd final : public TransportDecorator {
  public:
   /// @param number  0: the root; else which of its channels
-  CutEnd(std::unique_ptr<Transport> inner, Rank peer, std::shared_ptr<Life> life, int number)
-      : TransportDecorator(std::make_unique<verify::CutTransport>(
-            std::move(inner), [life, peer](Rank to) { return to == peer && life->messages_left <= 0; })),
-        peer_(peer),
-        life_(std::move(life)),
-        number_(number) {}
+  CutEnd(std::unique_ptr<Transport> inner, std::shared_ptr<Life> life, int number)
+      : TransportDecorator(std::move(inner)), life_(std::move(life)), number_(number) {}
 
   /// Counts those of the on arm's forwards, whose channel is the second that is opened.
   Result<Ticket> post(std::span<const Leg> legs) override {
@@ -79,12 +75,10 @@ class CutEnd final : public TransportDecorator {
   Result<std::unique_ptr<Transport>> open_channel() override {
     Result<std::unique_ptr<Transport>> opened = inner().open_channel();
     if (!opened) return opened;
-    return std::unique_ptr<Transport>(
-        std::make_unique<CutEnd>(std::move(*opened), peer_, life_, ++num_opened_));
+    return std::unique_ptr<Transport>(std::make_unique<CutEnd>(std::move(*opened), life_, ++num_opened_));
   }
 
  private:
-  Rank peer_;
   std::shared_ptr<Life> life_;
   int number_;
   int num_opened_ = 0;
@@ -187,8 +181,12 @@ TEST_F(Survival, AllButOneEndOfACutLinkGoOn) {
   constexpr std::int64_t some_forwards = 70;
   const auto link = std::make_shared<Life>(some_forwards);
   auto ends = *make_inproc_transports(num_ranks);
-  ends[1] = std::make_unique<CutEnd>(std::move(ends[1]), Rank{2}, link, 0);
-  ends[2] = std::make_unique<CutEnd>(std::move(ends[2]), Rank{1}, link, 0);
+  for (const auto& [rank, peer] : {std::pair{1U, Rank{2}}, {2U, Rank{1}}}) {
+    auto end = std::make_unique<verify::CutTransport>(std::move(ends[rank]), [link, peer = peer](Rank to) {
+      return to == peer && link->messages_left <= 0;
+    });
+    ends[rank] = std::make_unique<CutEnd>(std::move(end), link, 0);
+  }
   ServiceOptions options = this->options();
   options.deadline = std::chrono::seconds(6);
   options.migration_deadline = std::chrono::seconds(1);
