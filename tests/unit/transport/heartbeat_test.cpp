@@ -63,13 +63,13 @@ TEST_F(Heartbeats, TakeNobodyForSilentWhoIsCalled) {
 }
 
 TEST_F(Heartbeats, FindAStoppedRankWithinThreePeriods) {
-  pass(10 * period);
+  pass(10 * period + period / 4);  // It stops as soon as it has beaten, and that is heard a call later.
   pass(3 * period, {2});
   EXPECT_THAT(seen_by(0), ElementsAre(alive, alive, silent, alive));
 }
 
 TEST_F(Heartbeats, FindTheLowestRankStoppedByAllOthersWithinThreePeriods) {
-  pass(10 * period);
+  pass(10 * period + period / 4);
   pass(3 * period, {0});
   for (std::size_t r = 1; r < 4; ++r) EXPECT_EQ(beats_[r]->health_of(Rank{0}), silent) << r;
   pass(10 * period, {0});
