@@ -48,9 +48,10 @@ class OnFaultyNodes(OnTwoNodes):
         """For an end, from now on: some wait for one that waits."""
         return time.monotonic() + 2 * self.deadline_s + self.launcher.slack_s
 
-    def check_end(self, job, lost, until):
+    def check_end(self, job, lost, until, begun=True):
+        """`begun`: the lost ranks had done some work."""
         self.await_end(until)
-        self.launcher.check_loss(self, *job.finish(1), lost)
+        self.launcher.check_loss(self, *job.finish(1), lost, begun)
 
 
 class Faults(OnFaultyNodes):
@@ -69,7 +70,7 @@ class Faults(OnFaultyNodes):
                 job = self.start_run()
                 self.await_work(rank, after_s)
                 os.kill(self.pids[rank], signal.SIGKILL)
-                self.check_end(job, (rank,), self.latest())
+                self.check_end(job, (rank,), self.latest(), begun=after_s > 0)
 
     def test_a_stopped_rank_ends_the_run(self):
         """The others do not wait for it, and it ends itself once it goes on, if it was not ended before."""
