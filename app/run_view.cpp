@@ -70,14 +70,15 @@ void RunView::on_forward(moe::ArmId arm, std::uint64_t forwards_done, std::uint6
 
 void RunView::draw(const std::vector<std::string>& lines) {
   std::string out;
-  for (std::size_t i = 1; i < num_drawn_; ++i) out += wipe_and_go_up;
+  for (std::size_t i = 1; i < lines_.size(); ++i) out += wipe_and_go_up;
   out += wipe;
   out += fmt::format("{}", fmt::join(lines, "\n"));
-  num_drawn_ = lines.size();
+  lines_ = lines;
   print_talk(out);
 }
 
 void RunView::on_block(const moe::BlockReport& block) {
+  const std::vector<std::string> below = lines_;
   draw({});
   if (!has_header_) {
     print_talk(fmt::format("{:>9}  {:<9}  {:>9}  {:>5}  {:>5}  {:>8}  {:>8}\n", "forwards", "balancing",
@@ -89,6 +90,7 @@ void RunView::on_block(const moe::BlockReport& block) {
   print_talk(fmt::format("{:>9}  {:<9}  {:>9.3f}  {:>5}  {:>5}  {:>8.1f}  {:>8.1f}\n", forwards,
                          name_of(block.arm), block.imbalance, block.epoch, block.slots_moved,
                          static_cast<double>(block.bytes_moved) / 1e6, block.stall_ms));
+  draw(below);
 }
 
 void RunView::finish() { draw({}); }

@@ -26,8 +26,8 @@ class RunView final : public moe::ServiceObserver {
 
   std::chrono::steady_clock::time_point last_drawn_;
   bool has_header_ = false;
-  std::vector<std::string> text_;  ///< Of the real model, as of its last forward.
-  std::size_t num_drawn_ = 0;      ///< Lines below the table.
+  std::vector<std::string> text_;   ///< Of the real model, as of its last forward.
+  std::vector<std::string> lines_;  ///< Below the table.
 };
 
 }  // namespace trimtab
