@@ -66,6 +66,7 @@ class RankService {
   Status finish_migration();
   Status finish_death();
   Status finish_text();
+  Status finish_recording();
   Status finish_traffic();
   Status finish_times();
 
@@ -190,7 +191,7 @@ Result<bool> RankService::serve(ArmId id, std::uint64_t first_forward, std::uint
   TextSession& session = text_->session(id);
   Result<bool> served = arm(id).serve(forward, session.begin(Forward{forward}));
   if (!served || !*served) return served;
-  output_hashes_[static_cast<std::size_t>(id)][forward] = session.finish();
+  output_hashes_[static_cast<std::size_t>(id)][forward] = text_->finish(id);
   if (observer_ != nullptr) observer_->on_text(id, session);
   return served;
 }
@@ -439,6 +440,27 @@ Status RankService::finish_text() {
   Result<std::vector<std::int64_t>> all = members_.gather(text_->counts());
   if (!all) return failure(std::move(all));
   report_.text = text_->report(*all);
+  return options_.text->is_recorded ? finish_recording() : Status{};
+}
+
+/// Ranks have recorded differently much, and a gathering takes equally much of each.
+Status RankService::finish_recording() {
+  const RecordedRows& mine = text_->recorded();
+  const std::array<std::int64_t, 2> sizes{static_cast<std::int64_t>(mine.packed_size()),
+                                          static_cast<std::int64_t>(mine.choice_size())};
+  const Result<std::vector<std::int64_t>> all_sizes = members_.gather(sizes);
+  if (!all_sizes) return tl::unexpected(all_sizes.error());
+  std::int64_t packed = 0;
+  std::int64_t choice = 0;
+  for (std::size_t i = 0; i < all_sizes->size(); i += 2) {
+    packed = std::max(packed, (*all_sizes)[i]);
+    choice = std::max(choice, (*all_sizes)[i + 1]);
+  }
+  const auto size = static_cast<std::size_t>(packed);
+  const Result<std::vector<std::int64_t>> all = members_.gather(mine.pack(size));
+  if (!all) return tl::unexpected(all.error());
+  for (std::size_t first = 0; first < all->size(); first += size)
+    report_.text->recorded.unpack(std::span(*all).subspan(first, size), static_cast<std::size_t>(choice));
   return {};
 }
 

@@ -7,6 +7,7 @@
 #include "moe/migration_report.hpp"
 #include "moe/speedup.hpp"
 #include "moe/text/model.hpp"
+#include "moe/text/recording.hpp"
 #include "moe/text/session.hpp"
 #include "moe/text/traffic.hpp"
 #include "moe/traffic.hpp"
@@ -51,6 +52,7 @@ struct Survival {
 struct TextService {
   TextModel model;
   TextTraffic traffic;
+  bool is_recorded = false;  ///< Whether the report has all rows of the on arm.
 };
 
 /// What is served, and how it is measured. Equal on every rank.
@@ -121,6 +123,7 @@ struct TextReport {
   std::int64_t model_bytes = 0;           ///< Of the weights, once.
   std::int64_t cache_bytes = 0;           ///< Of keys and values, of one arm and rank.
   std::vector<TextSample> samples;        ///< Of this rank: the last of each domain.
+  RecordedRows recorded;                  ///< Rank by rank, where that was asked for.
 };
 
 /// What a death cost. The same on every rank that is left.

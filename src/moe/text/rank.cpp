@@ -23,6 +23,12 @@ TextRank::TextRank(const TextService& service, Rank rank, std::size_t max_rows) 
     session = std::make_unique<TextSession>(service.model, service.traffic, rank, max_rows);
 }
 
+std::uint64_t TextRank::finish(ArmId id) {
+  const std::uint64_t checksum = session(id).finish();
+  if (service_.is_recorded && id == ArmId::on) recorded_.add(session(id));
+  return checksum;
+}
+
 std::int64_t TextRank::take_rows(ArmId id) noexcept {
   const TextCounts& counts = session(id).counts();
   const std::int64_t before = rows_[static_cast<std::size_t>(id)];

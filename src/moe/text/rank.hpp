@@ -22,6 +22,8 @@ class TextRank {
   TextRank(const TextService& service, Rank rank, std::size_t max_rows);
 
   [[nodiscard]] TextSession& session(ArmId id) noexcept { return *sessions_[static_cast<std::size_t>(id)]; }
+  /// After a forward. @return the checksum of its outputs.
+  std::uint64_t finish(ArmId id);
   /// Rows that went through an arm since it was asked last.
   [[nodiscard]] std::int64_t take_rows(ArmId id) noexcept;
 
@@ -33,6 +35,7 @@ class TextRank {
   /// What `report` is made of, of all ranks one behind the other.
   [[nodiscard]] std::vector<std::int64_t> counts() const;
   [[nodiscard]] TextReport report(std::span<const std::int64_t> counts_of_all) const;
+  [[nodiscard]] const RecordedRows& recorded() const noexcept { return recorded_; }
 
  private:
   [[nodiscard]] const TextSession& session(ArmId id) const noexcept {
@@ -44,6 +47,7 @@ class TextRank {
   std::array<std::unique_ptr<TextSession>, 2> sessions_;  ///< By ArmId.
   std::array<std::int64_t, 2> rows_{};                    ///< Taken so far.
   std::int64_t num_checked_ = 0;
+  RecordedRows recorded_;
 };
 
 }  // namespace trimtab::moe

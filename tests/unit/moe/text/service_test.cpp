@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -100,6 +101,40 @@ TEST(TextServing, ReportsWhatWasAskedAndSaid) {
   }
   EXPECT_GT(report.model_bytes, 0);
   EXPECT_GT(report.cache_bytes, 0);
+}
+
+TEST(TextServing, RecordsEveryRowOfAllRanks) {
+  ServiceOptions options = options_for(3);
+  auto text = std::make_shared<TextService>(*options.text);
+  text->is_recorded = true;
+  options.text = text;
+  for (const ServiceReport& report : serve(options)) {
+    const RecordedRows& rows = report.text->recorded;
+    ASSERT_EQ(rows.origins.size(), static_cast<std::size_t>(report.text->prefilled + report.text->decoded));
+    EXPECT_EQ(rows.choice_size(), 2U * 2);
+    EXPECT_EQ(std::ranges::count(rows.origins, true, &RowOrigin::is_prompt), report.text->prefilled);
+    EXPECT_EQ(rows.origins.back().request >> 32, 2U);  // Of the last rank.
+    for (std::size_t i = 0; i < rows.choices.size(); i += 2) {
+      EXPECT_NE(rows.choices[i], rows.choices[i + 1]);
+      EXPECT_LT(rows.choices[i].value(), options.model.num_experts);
+    }
+  }
+}
+
+TEST(TextServing, RecordsWhatRowsChose) {
+  RecordedRows rows;
+  rows.origins = {{(std::uint64_t{7} << 32) | 5, 2, 70000, true}, {1, 0, 3, false}};
+  for (std::int32_t i = 0; i < 10; ++i) rows.choices.emplace_back(65535 - 7 * i);
+  RecordedRows again;
+  again.unpack(rows.pack(100), 5);
+  EXPECT_EQ(again.choices, rows.choices);
+  ASSERT_EQ(again.origins.size(), 2U);
+  EXPECT_EQ(again.origins[0].request, rows.origins[0].request);
+  EXPECT_EQ(again.origins[0].domain, 2U);
+  EXPECT_EQ(again.origins[0].position, 70000U);
+  EXPECT_TRUE(again.origins[0].is_prompt);
+  EXPECT_FALSE(again.origins[1].is_prompt);
+  EXPECT_EQ(rows.pack(0).size(), rows.packed_size());
 }
 
 // vllm-project/vllm#34646: scales stayed behind when weights moved, and nothing noticed.
