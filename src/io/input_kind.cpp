@@ -9,7 +9,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 
 namespace trimtab {
@@ -30,9 +29,11 @@ bool begins_as_safetensors(std::string_view bytes) {
 }
 
 bool is_safetensors(const std::string& path) {
-  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat info {};
-  if (!file.is_open() || ::fstat(file.get(), &info) != 0 || !S_ISREG(info.st_mode)) return false;
+  // Looked at before it is opened: a pipe's writer would see this reader come and go.
+  if (path == "-" || ::stat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode)) return false;
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file.is_open()) return false;
   std::array<char, safetensors_length_bytes + 1> bytes{};
   const ssize_t count = ::pread(file.get(), bytes.data(), bytes.size(), 0);
   return count > 0 && begins_as_safetensors({bytes.data(), static_cast<std::size_t>(count)});

@@ -86,6 +86,20 @@ Status check_windows(const TraceFile& trace, std::uint64_t window) {
 
 }  // namespace
 
+LoadMatrix TraceLoads::total() const {
+  const LoadMatrix& first = steps.front();
+  std::vector<double> sums;
+  for (LayerId layer : ids<LayerId>(first.num_layers())) {
+    for (std::int32_t e = 0; e < first.num_experts(); ++e) {
+      double& sum = sums.emplace_back(0.0);
+      for (const LoadMatrix& step : steps) sum += step.layer(layer)[static_cast<std::size_t>(e)];
+    }
+  }
+  Result<LoadMatrix> made = LoadMatrix::make(first.num_layers(), first.num_experts(), std::move(sums));
+  TRIMTAB_ASSERT(made.has_value());
+  return *std::move(made);
+}
+
 Result<TraceLoads> fold_trace(const TraceFile& trace, const TraceFold& fold, const ReadProgress& progress) {
   if (fold.window) {
     if (Status fits = check_windows(trace, *fold.window); !fits) return failure(std::move(fits));

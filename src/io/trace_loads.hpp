@@ -26,6 +26,9 @@ struct TraceLoads {
   std::uint64_t num_tokens = 0;   ///< That were folded.
   std::uint64_t num_prefill = 0;  ///< Of these.
   std::uint64_t num_requests = 0;
+
+  /// All steps together.
+  [[nodiscard]] LoadMatrix total() const;
 };
 
 /// Reads the whole trace, and checks all of it whatever is folded.

@@ -61,6 +61,7 @@ TEST(TraceLoads, CutsWindowsOfWhichTheLastMayBeShorter) {
   ASSERT_EQ(loads->steps.size(), 2U);
   EXPECT_EQ(rows_of(loads->steps[0]), (Rows{dense, {2, 1, 1, 0, 0, 0}, dense, {0, 0, 0, 1, 1, 2}}));
   EXPECT_EQ(rows_of(loads->steps[1]), (Rows{dense, {1, 1, 0, 0, 0, 0}, dense, {0, 1, 1, 0, 0, 0}}));
+  EXPECT_EQ(rows_of(loads->total()), (Rows{dense, {3, 2, 1, 0, 0, 0}, dense, {0, 1, 1, 1, 1, 2}}));
   EXPECT_EQ(fold(RawTrace::small(), {.phase = {}, .window = 3})->steps.size(), 1U);
   EXPECT_EQ(fold(RawTrace::small(), {.phase = TracePhase::prefill, .window = 1})->steps.size(), 2U);
 }
