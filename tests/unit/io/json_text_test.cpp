@@ -84,6 +84,7 @@ TEST(InputKind, SafetensorsAreToldByTheirFirstBytes) {
   EXPECT_TRUE(is(raw_safetensors(100'000'000, "{", "")));
   EXPECT_FALSE(is(raw_safetensors(100'000'001, "{", "")));
   EXPECT_FALSE(is(raw_safetensors("[]", "")));
+  EXPECT_FALSE(is(raw_safetensors(" {}", "")));
   EXPECT_FALSE(is(raw_safetensors(2, "", "")));
   EXPECT_FALSE(is(R"({"logic":{"logical_count": [[1]]}})"));  // The ninth byte is the same.
   EXPECT_FALSE(is(""));

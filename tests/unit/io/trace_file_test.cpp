@@ -117,6 +117,8 @@ INSTANTIATE_TEST_SUITE_P(
         BadTrace{"no_domain", metadata("domain", nullptr), "not a trace: no metadata \"domain\""},
         BadTrace{"domain_that_leads_elsewhere", metadata("domain", "../x"),
                  "domain '../x' is not 1 to 60 letters, digits and ._+- that begin with no point"},
+        BadTrace{"hidden_domain", metadata("domain", ".x"),
+                 "domain '.x' is not 1 to 60 letters, digits and ._+- that begin with no point"},
         BadTrace{"empty_model", metadata("model", ""),
                  "model '' is not 1 to 60 letters, digits and ._+- that begin with no point"},
         BadTrace{"no_experts", metadata("experts", nullptr), "not a trace: no metadata \"experts\""},
