@@ -2,6 +2,7 @@
 #include "app/cluster_options.hpp"
 #include "app/commands.hpp"
 #include "app/console.hpp"
+#include "app/inspect_traces.hpp"
 #include "app/outputs.hpp"
 #include "app/placement_input.hpp"
 #include "io/input_kind.hpp"
@@ -12,21 +13,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 
 namespace trimtab {
 namespace {
-
-struct InspectArguments {
-  std::string input;
-  std::string placement;
-  ClusterOptions cluster;
-  std::optional<std::size_t> top;
-  std::string json;
-};
 
 /// The table, or with --json - the document in its place.
 Status write_report(const InspectArguments& args, const nlohmann::ordered_json& document,
@@ -43,11 +39,11 @@ Result<Placement> read_or_make_placement(const InspectArguments& args, const Loa
     const std::int32_t slots = args.cluster.num_slots().value_or(loads.num_experts());
     return Placement::identity(loads.num_layers(), slots, loads.num_experts());
   }
-  return read_placement_for(args.placement, loads, args.input);
+  return read_placement_for(args.placement, loads, args.inputs.front());
 }
 
 std::string headline(const InspectArguments& args, const LoadFile& file, const LoadReport& report) {
-  return fmt::format("{}: {} layers ({} dense), {} experts, {} step{}{}\n", args.input,
+  return fmt::format("{}: {} layers ({} dense), {} experts, {} step{}{}\n", args.inputs.front(),
                      file.loads.num_layers(), report.dense_layers.size(), report.num_experts,
                      report.num_steps, report.num_steps == 1 ? "" : "s",
                      !args.cluster.ranks      ? ""
@@ -83,23 +79,37 @@ Outcome inspect_placement_file(const InspectArguments& args, const JsonText& tex
   if (args.cluster.ranks) topology = make_topology_for(args.cluster, *placement);
   const auto layers = inspect_placement(*placement, topology ? &*topology : nullptr);
   const std::string head =
-      fmt::format("{}: {} layers, {} slots, {} experts\n", args.input, placement->num_layers(),
+      fmt::format("{}: {} layers, {} slots, {} experts\n", args.inputs.front(), placement->num_layers(),
                   placement->num_slots(), placement->num_experts());
   Status written = write_report(args, placement_document(*placement, layers), head + placement_text(layers));
   if (!written) return failure(std::move(written));
   return ExitStatus::ok;
 }
 
-Outcome run_inspect(const InspectArguments& args) {
+/// Loads or a placement.
+Outcome inspect_text(const InspectArguments& args) {
+  const std::string& input = args.inputs.front();
+  args.traces.refuse();
   if (!args.cluster.ranks && (args.cluster.num_slots() || !args.placement.empty())) {
     usage_error("--ranks", "is required with --slots and --placement");
   }
-  if (would_replace(args.json, args.input)) usage_error("--json", "names the file that is read");
-  if (would_replace(args.json, args.placement)) usage_error("--json", "names the file that is read");
-  Result<JsonText> text = JsonText::read(args.input, read_progress_bar(args.input));
+  Result<JsonText> text = JsonText::read(input, read_progress_bar(input));
   if (!text) return failure(std::move(text));
   return find_input_kind(*text) == InputKind::placement ? inspect_placement_file(args, *text)
                                                         : inspect_loads_file(args, *text);
+}
+
+Outcome run_inspect(const InspectArguments& args) {
+  for (const std::string& input : args.inputs) {
+    if (would_replace(args.json, input)) usage_error("--json", "names the file that is read");
+  }
+  if (would_replace(args.json, args.placement)) usage_error("--json", "names the file that is read");
+  const auto other = std::ranges::find_if_not(args.inputs, is_safetensors);
+  if (other == args.inputs.end()) return inspect_traces(args);
+  if (args.inputs.size() == 1) return inspect_text(args);
+  std::error_code error;
+  if (!std::filesystem::exists(*other, error)) return inspect_traces(args);  // Which says so.
+  usage_error("FILE", fmt::format("several files are compared when all are traces, and {} is none", *other));
 }
 
 }  // namespace
@@ -107,8 +117,10 @@ Outcome run_inspect(const InspectArguments& args) {
 CLI::App* add_inspect_command(CLI::App& app, Outcome& outcome) {
   auto args = std::make_shared<InspectArguments>();
   CLI::App* verb =
-      app.add_subcommand("inspect", "Show what is in a file of loads or a placement, layer by layer");
-  verb->add_option("FILE", args->input, "Loads or a placement, told by the key; - reads standard input")
+      app.add_subcommand("inspect", "Show what is in loads, a placement or traces, layer by layer");
+  verb->add_option(
+          "FILE", args->inputs,
+          "Loads, a placement, or one or several traces, told by the content; - reads standard input")
       ->type_name("FILE|-")
       ->required();
   args->cluster.add_to(*verb);
@@ -118,6 +130,7 @@ CLI::App* add_inspect_command(CLI::App& app, Outcome& outcome) {
   verb->add_option("--top", args->top, "List only the N worst layers, worst first")
       ->check(in_range(1, 1 << 20))
       ->type_name("N");
+  args->traces.add_to(*verb);
   verb->add_option("--json", args->json,
                    "Write the document trimtab.inspect/1; - is standard output, in place of the table")
       ->type_name("FILE|-");

@@ -280,9 +280,9 @@ CLI::App* add_plan_command(CLI::App& app, Outcome& outcome) {
   auto args = std::make_shared<PlanArguments>();
   CLI::App* verb =
       app.add_subcommand("plan", "Decide how often each expert is replicated and where each copy lies");
-  verb->add_option(
-          "LOADS,--loads", args->loads,
-          "JSON file with \"logical_count\"; - reads standard input; several files are load scenarios")
+  verb->add_option("LOADS,--loads", args->loads,
+                   "JSON file with \"logical_count\", or a trace; - reads standard input; several files are "
+                   "load scenarios")
       ->type_name("FILE|-")
       ->required();
   args->cluster.add_to(*verb);

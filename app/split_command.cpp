@@ -133,7 +133,8 @@ CLI::App* add_split_command(CLI::App& app, Outcome& outcome) {
   auto args = std::make_shared<SplitArguments>();
   CLI::App* verb = app.add_subcommand(
       "split", "Show how even the ranks of a placement get when replicas share tokens as well as they can");
-  verb->add_option("LOADS", args->loads, "JSON file with \"logical_count\"; - reads standard input")
+  verb->add_option("LOADS", args->loads,
+                   "JSON file with \"logical_count\", or a trace; - reads standard input")
       ->type_name("FILE|-")
       ->required();
   verb->add_option("--placement", args->placement, "The placement whose replicas share the load")

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "io/load_file.hpp"
 
+#include "io/input_kind.hpp"
 #include "io/top_level.hpp"
+#include "io/trace_loads.hpp"
 
 #include <trimtab/core/assert.hpp>
 
@@ -170,9 +172,20 @@ void append_matrix(std::string& text, const LoadMatrix& loads) {
   text += ']';
 }
 
+Result<LoadFile> read_trace_loads(const std::string& path, const ReadProgress& progress) {
+  Result<TraceFile> trace = TraceFile::open(path);
+  if (!trace) return failure(std::move(trace));
+  Result<TraceLoads> loads = fold_trace(*trace, {}, progress);
+  if (!loads) return failure(std::move(loads));
+  return LoadFile{std::move(loads->steps.front()), 1};
+}
+
 }  // namespace
 
 Result<LoadFile> parse_loads(const JsonText& text) {
+  if (begins_as_safetensors(text.view())) {
+    return bad(fmt::format("{}: a trace can be read from a file only, not from a pipe", text.path()));
+  }
   CountsReader reader;
   Status done = read_top_level(text, "logical_count", [&](sj::value value) { return reader.read(value); });
   if (!done) return failure(std::move(done));
@@ -182,6 +195,7 @@ Result<LoadFile> parse_loads(const JsonText& text) {
 }
 
 Result<LoadFile> read_load_file(const std::string& path, const ReadProgress& progress) {
+  if (is_safetensors(path)) return read_trace_loads(path, progress);
   Result<JsonText> text = JsonText::read(path, progress);
   if (!text) return failure(std::move(text));
   return parse_loads(*text);

@@ -25,7 +25,8 @@ struct LoadFile {
 ///         that is no longer finite, a missing key, or text that is not JSON.
 [[nodiscard]] Result<LoadFile> parse_loads(const JsonText& text);
 
-/// `JsonText::read`, then `parse_loads`.
+/// `JsonText::read`, then `parse_loads`. A trace (docs/formats/trace.md) is told by its first bytes and
+/// counted: all of its tokens, in one step.
 [[nodiscard]] Result<LoadFile> read_load_file(const std::string& path, const ReadProgress& progress = {});
 
 /// The text of a load file: without a step axis for one phase, with it for several. Whole numbers are written

@@ -3,7 +3,8 @@
 
 Taken are the lines of ```sh blocks that begin with `trimtab` or `build/release/bin/trimtab`, continued after a
 backslash. The commands of one document run in one temporary folder, so that a later one finds the files of an earlier
-one. A comment on the line before the block changes what is expected:
+one; english.trace and code.trace are there from the start. A comment on the line before the block changes what is
+expected:
 
     <!-- test: before trimtab generate -o loads.json -->   runs a command that the document does not show first
     <!-- test: exit 4 -->                                  every command of the block ends with this status
@@ -18,6 +19,7 @@ import tempfile
 import unittest
 
 from program import BINARY
+from traces import drawn_trace
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DOCUMENTS = [path for path in [ROOT / "README.md", *sorted((ROOT / "docs" / "guides").glob("*.md"))] if path.exists()]
@@ -46,6 +48,8 @@ class DocumentedCommands(unittest.TestCase):
         programs = self.folder / "build" / "release" / "bin"
         programs.mkdir(parents=True)
         (programs / "trimtab").symlink_to(BINARY)
+        for domain, first_hot in (("english", 0), ("code", 20)):
+            (self.folder / f"{domain}.trace").write_bytes(drawn_trace(domain, first_hot))
         self.environment = dict(os.environ, PATH=f"{programs}:{os.environ['PATH']}")
 
     def run_command(self, command, status):

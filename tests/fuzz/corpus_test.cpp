@@ -39,11 +39,13 @@ TEST(FuzzCorpus, TablesHoldTheirInvariants) { EXPECT_GT(replay("table", fuzz_tab
 TEST(FuzzCorpus, DispatchNeverLeavesItsBuffers) { EXPECT_GT(replay("dispatch", fuzz_dispatch), 0U); }
 TEST(FuzzCorpus, DamagedBuffersAreNeverTrusted) { EXPECT_GT(replay("buffer", fuzz_buffer), 0U); }
 TEST(FuzzCorpus, HeadersThatAreTakenAreSound) { EXPECT_GT(replay("header", fuzz_header), 0U); }
+TEST(FuzzCorpus, TracesThatAreTakenAreSound) { EXPECT_GT(replay("trace", fuzz_trace), 0U); }
 
 TEST(FuzzRandom, TablesHoldTheirInvariants) { run_random(fuzz_table, 1); }
 TEST(FuzzRandom, DispatchNeverLeavesItsBuffers) { run_random(fuzz_dispatch, 2); }
 TEST(FuzzRandom, DamagedBuffersAreNeverTrusted) { run_random(fuzz_buffer, 3); }
 TEST(FuzzRandom, HeadersThatAreTakenAreSound) { run_random(fuzz_header, 4); }
+TEST(FuzzRandom, TracesThatAreTakenAreSound) { run_random(fuzz_trace, 5); }
 
 }  // namespace
 }  // namespace trimtab::test

@@ -63,5 +63,6 @@ void fuzz_table(std::span<const std::uint8_t> bytes);
 void fuzz_dispatch(std::span<const std::uint8_t> bytes);
 void fuzz_buffer(std::span<const std::uint8_t> bytes);
 void fuzz_header(std::span<const std::uint8_t> bytes);
+void fuzz_trace(std::span<const std::uint8_t> bytes);
 
 }  // namespace trimtab::test

@@ -3,6 +3,7 @@
 
 #include "io/input_kind.hpp"
 #include "unit/io/temporary_folder.hpp"
+#include "unit/weights/raw_safetensors.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -74,6 +75,23 @@ TEST(InputKind, IsToldByTheKey) {
   EXPECT_EQ(kind(R"({"physical_to_logical_map": [[0]]})"), InputKind::placement);
   EXPECT_EQ(kind(R"({"physical_to_logical_map": [[0]], "logical_count": [[1]]})"), InputKind::loads);
   EXPECT_EQ(kind("nonsense"), InputKind::loads);
+}
+
+TEST(InputKind, SafetensorsAreToldByTheirFirstBytes) {
+  const TemporaryFolder folder;
+  const auto is = [&](std::string_view bytes) { return is_safetensors(folder.write("a", bytes)); };
+  EXPECT_TRUE(is(raw_safetensors("{}", "")));
+  EXPECT_TRUE(is(raw_safetensors(100'000'000, "{", "")));
+  EXPECT_FALSE(is(raw_safetensors(100'000'001, "{", "")));
+  EXPECT_FALSE(is(raw_safetensors("[]", "")));
+  EXPECT_FALSE(is(raw_safetensors(" {}", "")));
+  EXPECT_FALSE(is(raw_safetensors(2, "", "")));
+  EXPECT_FALSE(is(R"({"logic":{"logical_count": [[1]]}})"));  // The ninth byte is the same.
+  EXPECT_FALSE(is(""));
+  EXPECT_FALSE(is_safetensors(folder.file("none")));
+  EXPECT_FALSE(is_safetensors(folder.file("")));
+  ASSERT_EQ(::mkfifo(folder.file("pipe").c_str(), 0600), 0);
+  EXPECT_FALSE(is_safetensors(folder.file("pipe")));  // Does not wait for a writer either.
 }
 
 }  // namespace
