@@ -4,6 +4,7 @@
 #include "app/console.hpp"
 #include "app/job_end.hpp"
 #include "app/outputs.hpp"
+#include "app/run_record.hpp"
 #include "app/run_report.hpp"
 #include "app/run_view.hpp"
 #include "moe/gemm.hpp"
@@ -31,6 +32,11 @@ Outcome report_run(const RunOptions& options, const moe::ServiceOptions& service
     return failure(std::move(added));
   }
   if (Status written = outputs.commit(); !written) return failure(std::move(written));
+  // What wrong outputs chose is nobody's trace.
+  if (!options.record.empty() && report.outputs_identical) {
+    if (Status written = write_recorded(options, *service.text, report.text->recorded); !written)
+      return failure(std::move(written));
+  }
   const bool is_stdout_taken = options.json == "-";
   (is_stdout_taken ? print_talk : print_data)(run_text(service, report, options.transport));
   return status_of(report);

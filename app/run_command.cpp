@@ -66,6 +66,10 @@ void add_text_options(CLI::App& verb, RunOptions& options) {
       ->type_name("N")
       ->needs(model)
       ->capture_default_str();
+  verb.add_option("--record", options.record,
+                  "Write the experts that every byte chose, a trace for each domain, into this folder")
+      ->type_name("FOLDER")
+      ->needs(model);
   verb.add_option("--temperature", options.temperature, "At which bytes are drawn; 0 takes the likeliest")
       ->check(CLI::NonNegativeNumber)
       ->type_name("X")

@@ -21,6 +21,7 @@ struct RunOptions {
   std::int32_t prompt_bytes = 96;
   std::int32_t new_bytes = 32;
   double temperature = 0.0;
+  std::string record;  ///< Folder for traces of a real model; empty: nothing is recorded.
   std::string layers;  ///< "A:B", rows of the files; empty: the first four that are not dense.
   std::optional<std::int32_t> ranks;
   std::optional<std::int32_t> slots_per_rank;

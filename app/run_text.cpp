@@ -55,6 +55,7 @@ Result<std::shared_ptr<moe::TextService>> read_text_service(const RunOptions& op
   auto service = std::make_shared<moe::TextService>();
   service->model = std::move(*model);
   service->traffic = make_traffic(options);
+  service->is_recorded = !options.record.empty();
   for (const std::string& path : paths) {
     Result<moe::TextDomain> domain = read_domain(path);
     if (!domain) return failure(std::move(domain));

@@ -81,6 +81,33 @@ class RunText(ProgramTest):
         document, _ = self.serve(*SHORT, "--ranks", 2, "--text", "a.txt")
         self.assertEqual([domain["name"] for domain in document["text"]["domains"]], ["a"])
 
+    def test_traces_of_domains(self):
+        for transport in ("inproc", "ucx"):
+            text = self.serve(*SHORT, "--ranks", 2, "--transport", transport, "--record", f"{transport}/deep")[0]["text"]
+            traces = [self.folder / transport / "deep" / f"{name}.trace" for name in ("digits", "letters")]
+            shown = json.loads(self.succeed("inspect", *traces, "--ranks", 2, "--json", "-"))
+            tokens = sum(trace["tokens"] for trace in shown["traces"])
+            self.assertEqual(tokens, text["prefilled"] + text["decoded"])
+            self.assertEqual([trace["domain"] for trace in shown["traces"]], ["digits", "letters"])
+            loads = json.loads(self.succeed("inspect", traces[0], "--write-loads", "-"))["logical_count"]
+            self.assertEqual(sum(loads[0]), 0)  # The dense layer.
+            self.assertEqual([sum(row) for row in loads[1:]], [2 * shown["traces"][0]["tokens"]] * 2)
+
+    def test_a_trace_takes_any_name_a_text_has(self):
+        for name in ("a b.txt", "a-b.txt", ".txt"):
+            (self.folder / name).write_text("x y z " * 20, encoding="ascii")
+        self.serve(*SHORT, "--ranks", 2, "--record", "r", "--text", "a b.txt", "a-b.txt", ".txt")
+        self.assertEqual(sorted(path.name for path in (self.folder / "r").iterdir()),
+                         ["a-b-2.trace", "a-b.trace", "text.txt.trace"])
+
+    def test_what_cannot_be_recorded(self):
+        self.write("taken", "a file")
+        done = self.trimtab("run", *SHORT, "--ranks", 2, "--record", "taken")
+        self.assertEqual((done.returncode, done.stdout), (3, ""))
+        self.assertIn("trimtab run: taken: ", done.stderr)
+        self.serve(*SHORT, "--ranks", 2, "--record", "r", "--mutant", "wrong-scale", status=1)
+        self.assertFalse((self.folder / "r").exists())
+
     def test_mutants_change_what_is_said(self):
         for mutant in ("wrong-scale", "table-before-weights"):
             document, said = self.serve(*SHORT, "--ranks", 2, "--mutant", mutant, status=1)
@@ -111,7 +138,7 @@ class RunText(ProgramTest):
     def test_options_that_do_not_go_together(self):
         for option in (("--hidden", 64), ("--top-k", 2), ("--groups", 2), ("--loads", "x.json")):
             self.refuse(2, option[0], "run", *SHORT, *option)
-        for option in (("--text", "a.txt"), ("--prompt-bytes", 5), ("--new-bytes", 5), ("--temperature", 1)):
+        for option in (("--text", "a.txt"), ("--prompt-bytes", 5), ("--new-bytes", 5), ("--temperature", 1), ("--record", "r")):
             self.refuse(2, "--model", "run", *option)
         self.refuse(2, "kill does not go with --model", "run", *SHORT, "--inject-fault", "kill:1")
         self.refuse(2, "--checkpoint: does not go with --model", "run", *SHORT, "--checkpoint", "c")
