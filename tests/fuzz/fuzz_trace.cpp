@@ -158,7 +158,7 @@ void fuzz_trace(std::span<const std::uint8_t> bytes) {
     read(file.path(), 1);
     return;
   }
-  const auto window = static_cast<std::uint64_t>(1 + input.below(7));
+  const auto window = 1 + static_cast<std::uint64_t>(input.below(7));
   RawTrace raw = draw_sound(input);
   file.write(raw.bytes());
   require(read(file.path(), window));

@@ -12,12 +12,13 @@ namespace {
 
 constexpr std::int32_t num_experts = 8;
 
+using ExpertLoads = std::vector<std::pair<std::size_t, double>>;
+
 /// Layer 0 is dense; in layers 1 and 2 each listed expert gets so much.
-LoadMatrix loads_of(const std::vector<std::pair<int, double>>& first,
-                    const std::vector<std::pair<int, double>>& second) {
+LoadMatrix loads_of(const ExpertLoads& first, const ExpertLoads& second) {
   std::vector<double> loads(3 * num_experts, 0.0);
-  for (const auto& [expert, load] : first) loads[static_cast<std::size_t>(num_experts + expert)] = load;
-  for (const auto& [expert, load] : second) loads[static_cast<std::size_t>(2 * num_experts + expert)] = load;
+  for (const auto& [expert, load] : first) loads[num_experts + expert] = load;
+  for (const auto& [expert, load] : second) loads[2 * num_experts + expert] = load;
   return *LoadMatrix::make(3, num_experts, std::move(loads));
 }
 
