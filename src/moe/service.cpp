@@ -60,6 +60,7 @@ class RankService {
   Status finish_migration();
   Status finish_death();
   Status finish_traffic();
+  Status finish_replays();
   Status finish_times();
 
   void tell_forward(ArmId id, std::uint64_t forwards_of_block);
@@ -351,6 +352,7 @@ Status RankService::finish() {
   if (Status reduced = finish_migration(); !reduced) return reduced;
   if (Status finished = finish_death(); !finished) return finished;
   if (Status summed = finish_traffic(); !summed) return summed;
+  if (Status summed = finish_replays(); !summed) return summed;
   return finish_times();
 }
 
@@ -411,6 +413,16 @@ Status RankService::finish_traffic() {
                                    on.migration.within_nodes, on.migration.between_nodes};
   if (Status summed = members_.sum(sums); !summed) return summed;
   report_.traffic = {.forward = {sums[0], sums[1]}, .migration = {sums[2], sums[3]}};
+  return {};
+}
+
+Status RankService::finish_replays() {
+  const ReplayReport off = arm(ArmId::off).replays();
+  const ReplayReport on = arm(ArmId::on).replays();
+  std::array<std::int64_t, 4> sums{off.replays + on.replays, off.tokens + on.tokens,
+                                   off.padded_rows + on.padded_rows, off.tables + on.tables};
+  if (Status summed = members_.sum(sums); !summed) return summed;
+  report_.replays = {on.sizes, sums[0], sums[1], sums[2], sums[3]};
   return {};
 }
 

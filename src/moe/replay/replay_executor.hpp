@@ -45,6 +45,8 @@ class ReplayExecutor final : public ForwardRunner {
   [[nodiscard]] std::span<const std::int64_t> rows(LayerId layer) const noexcept override;
   [[nodiscard]] const ExecutorTimes& times() const noexcept override { return times_; }
 
+  [[nodiscard]] ReplayReport replays() const override { return report_; }
+
   [[nodiscard]] const ReplayReport& report() const noexcept { return report_; }
   [[nodiscard]] std::span<const RecordedForward> recorded() const noexcept { return recorded_; }
   /// The buffer that replays read, as an engine's other code could reach it.
