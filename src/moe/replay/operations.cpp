@@ -8,31 +8,15 @@
 
 namespace trimtab::moe::replay {
 
-Status NormAndQuantise::run() const {
-  for (std::size_t t = 0; t < tokens; ++t) {
-    const std::span out(normal + t * width, width);
-    rms_norm({states + t * width, width}, {norm, width}, out);
-    scales[t] = quantise_row(out, {values + t * width, width});
-  }
-  return {};
-}
+Status Before::run() const { return around->before(layer, {states, input->num_tokens * width}); }
 
-Status Choose::run() const {
-  const std::size_t width = config->width();
-  const std::size_t num_experts = config->experts();
-  const std::size_t top_k = config->choices();
-  const std::size_t blocks = (num_experts + gate_block - 1) / gate_block;
-  gate_scores(*config, {normal, tokens * width}, {gate, blocks * gate_block * width},
-              {scores, tokens * num_experts});
-  for (std::size_t t = 0; t < tokens; ++t) {
-    chooser->choose({scores + t * num_experts, num_experts}, {bias, num_experts},
-                    std::span(experts + t * top_k, top_k), std::span(weights + t * top_k, top_k));
-  }
-  return {};
-}
+Status Beside::run() const { return around->beside(layer, *gate, {states, input->num_tokens * width}); }
 
-Status MaskPadding::run() const {
-  std::fill(experts + input->num_tokens * top_k, experts + tokens * top_k, no_expert);
+Status Gate::run() const {
+  stage->run(layer, {states, tokens * width}, {bias, num_experts});
+  const std::size_t valid = input->num_tokens * top_k;
+  std::copy_n(stage->experts().begin(), valid, experts);
+  std::fill(experts + valid, experts + tokens * top_k, no_expert);
   return {};
 }
 
@@ -162,7 +146,7 @@ Status Combine::check() const {
 Status Combine::run() const {
   if (Status s = check(); !s) return s;
   for (std::size_t t = 0; t < source.input->num_tokens; ++t) {
-    combine_token({weights + t * top_k, top_k}, {answers + t * top_k, top_k}, {states + t * width, width});
+    combine_token(gate->weights_of(t), {answers + t * top_k, top_k}, {states + t * width, width});
   }
   return {};
 }

@@ -12,10 +12,11 @@
 #include <variant>
 
 #include "moe/all_to_all.hpp"
+#include "moe/around_experts.hpp"
 #include "moe/executor.hpp"
 #include "moe/expert_buffer.hpp"
 #include "moe/expert_kernel.hpp"
-#include "moe/gate.hpp"
+#include "moe/gate_stage.hpp"
 #include "moe/quantise.hpp"
 #include "moe/replay/captured_bundle.hpp"
 #include "moe/replay/fixed_messages.hpp"
@@ -29,40 +30,39 @@ namespace trimtab::moe::replay {
 /// Where the time of an operation is added; null: nowhere.
 using TimeIn = Clock::duration ExecutorTimes::*;
 
-/// All tokens, padding included: norm and quantisation.
-struct NormAndQuantise {
+/// What surrounds the experts, on the tokens that count: engines leave attention out of what they capture.
+struct Before {
   static constexpr TimeIn time = nullptr;
-  const float* states;  ///< [tokens][width]
-  const float* norm;
-  float* normal;
-  std::int8_t* values;
-  RowScale* scales;
-  std::size_t tokens;
+  const ReplayInput* input;
+  AroundExperts* around;
+  LayerId layer;
+  float* states;
+  std::size_t width;
+  Status run() const;
+};
+struct Beside {
+  static constexpr TimeIn time = nullptr;
+  const ReplayInput* input;
+  AroundExperts* around;
+  LayerId layer;
+  const GateStage* gate;
+  float* states;
   std::size_t width;
   Status run() const;
 };
 
-/// All tokens, padding included: gate scores and choice.
-struct Choose {
-  static constexpr TimeIn time = nullptr;
-  const ModelConfig* config;
-  ExpertChooser* chooser;
-  const float* normal;
-  const float* gate;
-  const float* bias;  ///< Of the layer.
-  float* scores;
-  ExpertId* experts;
-  float* weights;
-  std::size_t tokens;
-  Status run() const;
-};
-
-/// Choices of padding become `no_expert`.
-struct MaskPadding {
+/// Norm, quantisation, scores and choice of all tokens, padding included; then padding has `no_expert`.
+struct Gate {
   static constexpr TimeIn time = nullptr;
   const ReplayInput* input;
-  ExpertId* experts;
+  GateStage* stage;
+  LayerId layer;
+  const float* states;  ///< [tokens][width]
+  const float* bias;    ///< [num_experts], of the layer.
+  ExpertId* experts;    ///< [tokens][top_k]
   std::size_t tokens;
+  std::size_t width;
+  std::size_t num_experts;
   std::size_t top_k;
   Status run() const;
 };
@@ -169,7 +169,7 @@ struct Combine {
   const RowsMessage* messages;  ///< That the answers are to, by rank.
   const AnswersMessage* answer_messages;
   const float* const* answers;
-  const float* weights;
+  const GateStage* gate;
   float* states;
   std::size_t top_k;
   std::size_t width;
@@ -179,7 +179,7 @@ struct Combine {
   Status check() const;
 };
 
-using Operation = std::variant<NormAndQuantise, Choose, MaskPadding, Route, Record, Pack, Exchange, Receive,
-                               RunExpert, Combine>;
+using Operation =
+    std::variant<Before, Gate, Route, Record, Pack, Exchange, Receive, RunExpert, Beside, Combine>;
 
 }  // namespace trimtab::moe::replay

@@ -23,6 +23,10 @@ void RecordedForward::record_layer(const Recording& with, LayerId layer) {
   ReplayMemory& memory = with.memory;
   const ModelConfig& config = with.options.config;
   const replay::KeySource source{&memory.input, head_of(memory), layer};
+  AroundExperts* const around = with.parts.around;
+  float* const states = memory.states.data();
+  if (around != nullptr)
+    operations_.emplace_back(replay::Before{&memory.input, around, layer, states, config.width()});
   record_gate(with, layer);
   record_route(with, layer);
   operations_.emplace_back(replay::Pack{.source = source,
@@ -30,8 +34,8 @@ void RecordedForward::record_layer(const Recording& with, LayerId layer) {
                                         .messages = memory.messages.rows_to(),
                                         .answer_messages = memory.messages.answers_from(),
                                         .slots = memory.slots.data(),
-                                        .values = memory.values.data(),
-                                        .scales = memory.scales.data(),
+                                        .values = with.gate.values().data(),
+                                        .scales = with.gate.scales().data(),
                                         .answers = memory.answers.data(),
                                         .tokens = tokens_,
                                         .top_k = config.choices(),
@@ -45,14 +49,18 @@ void RecordedForward::record_layer(const Recording& with, LayerId layer) {
                                             .tag = &memory.input.answers_tag,
                                             .sent = &memory.messages.sent_answers(),
                                             .received = &memory.messages.received_answers()});
+  if (around != nullptr) {
+    operations_.emplace_back(
+        replay::Beside{&memory.input, around, layer, &with.gate, states, config.width()});
+  }
   operations_.emplace_back(replay::Combine{.source = source,
                                            .topology = &with.parts.topology,
                                            .self = with.parts.channel.rank(),
                                            .messages = memory.messages.rows_to(),
                                            .answer_messages = memory.messages.answers_from(),
                                            .answers = memory.answers.data(),
-                                           .weights = memory.weights.data(),
-                                           .states = memory.states.data(),
+                                           .gate = &with.gate,
+                                           .states = states,
                                            .top_k = config.choices(),
                                            .width = config.width()});
 }
@@ -60,26 +68,16 @@ void RecordedForward::record_layer(const Recording& with, LayerId layer) {
 void RecordedForward::record_gate(const Recording& with, LayerId layer) {
   ReplayMemory& memory = with.memory;
   const ModelConfig& config = with.options.config;
-  operations_.emplace_back(replay::NormAndQuantise{.states = memory.states.data(),
-                                                   .norm = with.parts.weights.norm(layer).data(),
-                                                   .normal = memory.normal.data(),
-                                                   .values = memory.values.data(),
-                                                   .scales = memory.scales.data(),
-                                                   .tokens = tokens_,
-                                                   .width = config.width()});
-  operations_.emplace_back(replay::Choose{.config = &config,
-                                          .chooser = &with.chooser,
-                                          .normal = memory.normal.data(),
-                                          .gate = with.parts.weights.gate(layer).data(),
-                                          .bias = &memory.bias[layer.index() * config.experts()],
-                                          .scores = memory.scores.data(),
-                                          .experts = memory.experts.data(),
-                                          .weights = memory.weights.data(),
-                                          .tokens = tokens_});
-  operations_.emplace_back(replay::MaskPadding{.input = &memory.input,
-                                               .experts = memory.experts.data(),
-                                               .tokens = tokens_,
-                                               .top_k = config.choices()});
+  operations_.emplace_back(replay::Gate{.input = &memory.input,
+                                        .stage = &with.gate,
+                                        .layer = layer,
+                                        .states = memory.states.data(),
+                                        .bias = &memory.bias[layer.index() * config.experts()],
+                                        .experts = memory.experts.data(),
+                                        .tokens = tokens_,
+                                        .width = config.width(),
+                                        .num_experts = config.experts(),
+                                        .top_k = config.choices()});
 }
 
 void RecordedForward::record_route(const Recording& with, LayerId layer) {

@@ -20,7 +20,7 @@ struct Recording {
   const ExecutorOptions& options;
   const ExecutorParts& parts;
   ReplayMemory& memory;
-  ExpertChooser& chooser;
+  GateStage& gate;
   ExpertKernel& kernel;
   ExpertBuffer& scratch;
   AllToAll& all_to_all;

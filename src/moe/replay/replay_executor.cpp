@@ -49,7 +49,7 @@ ReplayExecutor::ReplayExecutor(const ExecutorOptions& options, const ExecutorPar
     : options_(options),
       parts_(parts),
       memory_(options.config, parts.topology, parts.channel.rank(), options.max_tokens),
-      chooser_(options.config),
+      gate_(options.config, parts.weights, options.max_tokens),
       kernel_(options.config),
       scratch_(options.config),
       all_to_all_(parts.channel, parts.topology, parts.clock, options.deadline, parts.while_waiting,
@@ -64,7 +64,7 @@ Status ReplayExecutor::record() {
   if (!table) return failure(std::move(table));
   table_ = *table;
   report_.sizes = sizes_up_to(options_.max_tokens);
-  const Recording with{options_, parts_, memory_, chooser_, kernel_, scratch_, all_to_all_};
+  const Recording with{options_, parts_, memory_, gate_, kernel_, scratch_, all_to_all_};
   for (const std::int64_t size : report_.sizes) recorded_.emplace_back(with, static_cast<std::size_t>(size));
   return {};
 }

@@ -66,7 +66,7 @@ class ReplayExecutor final : public ForwardRunner {
   ExecutorParts parts_;
   ReplayMemory memory_;
   std::optional<TableBuffer> table_;  ///< Writes it.
-  ExpertChooser chooser_;
+  GateStage gate_;
   ExpertKernel kernel_;
   ExpertBuffer scratch_;
   AllToAll all_to_all_;

@@ -45,14 +45,9 @@ struct ReplayMemory {
   [[nodiscard]] std::span<std::byte> table() const noexcept { return {table_memory_.get(), table_bytes_}; }
 
   ReplayInput input;
-  std::vector<float> states;  ///< [tokens][hidden]; padding holds what was there before.
-  std::vector<float> bias;    ///< [layers][experts]
-  std::vector<float> normal;  ///< [tokens][hidden]
-  std::vector<std::int8_t> values;
-  std::vector<RowScale> scales;
-  std::vector<float> scores;      ///< [tokens][experts]
+  std::vector<float> states;      ///< [tokens][hidden]; padding holds what was there before.
+  std::vector<float> bias;        ///< [layers][experts]
   std::vector<ExpertId> experts;  ///< [tokens][top_k]
-  std::vector<float> weights;
   std::vector<SlotId> slots;
   std::vector<const float*> answers;  ///< [tokens][top_k]: where the answer to each assignment comes.
   std::vector<std::uint32_t> phases;  ///< [layers][experts]: of the next assignment, in parts of its shares.

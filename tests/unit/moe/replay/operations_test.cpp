@@ -48,13 +48,19 @@ TEST(ReplayRoute, PaddingStaysPaddingAndTakesNoTurn) {
             (std::vector<SlotId>{wanted[0], no_slot, wanted[1], no_slot, no_slot, wanted[2], wanted[3]}));
 }
 
-TEST(ReplayMaskPadding, MasksRowsBehindTheTokensThatCount) {
-  const ReplayInput input{.num_tokens = 2, .number = Forward{0}, .rows_tag = {}, .answers_tag = {}};
-  std::vector<ExpertId> experts(8, ExpertId{5});
-  EXPECT_TRUE((MaskPadding{&input, experts.data(), 4, 2}.run().has_value()));
-  std::vector<ExpertId> expected(8, no_expert);
-  std::fill_n(expected.begin(), 4, ExpertId{5});
-  EXPECT_EQ(experts, expected);
+TEST(ReplayGate, PaddingChoosesNobody) {
+  const ModelConfig config{.num_layers = 1, .num_experts = 4, .top_k = 2, .hidden = 8, .intermediate = 8};
+  const ReplicatedWeights weights(config);
+  GateStage stage(config, weights, 4);
+  const ReplayInput input{.num_tokens = 3, .number = Forward{0}, .rows_tag = {}, .answers_tag = {}};
+  const std::vector<float> states(4 * 8, 1.0f);
+  const std::vector<float> bias(4, 0.0f);
+  std::vector<ExpertId> experts(4 * 2, ExpertId{77});
+  const Gate operation{&input, &stage, LayerId{0}, states.data(), bias.data(), experts.data(), 4, 8, 4, 2};
+  EXPECT_TRUE(operation.run().has_value());
+  for (std::size_t i = 0; i < 6; ++i) EXPECT_EQ(experts[i], stage.experts()[i]);
+  EXPECT_EQ(experts[6], no_expert);
+  EXPECT_EQ(experts[7], no_expert);
 }
 
 }  // namespace

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "moe/text/session.hpp"
+
+#include <trimtab/core/checksum.hpp>
+
+#include <algorithm>
+#include <array>
+
+namespace trimtab::moe {
+
+std::size_t sequences_for(const TextTraffic& traffic, std::size_t max_rows) noexcept {
+  // Those that began together are continued together, so that at first half as many more are.
+  return max_rows * traffic.new_bytes * 3 / (traffic.num_positions() * 2) + 2;
+}
+
+TextSession::TextSession(const TextModel& model, const TextTraffic& traffic, Rank rank, std::size_t max_rows)
+    : traffic_(traffic),
+      rank_(rank),
+      max_rows_(max_rows),
+      vocabulary_(model.config.tokens()),
+      width_(model.config.width()),
+      layers_(model, sequences_for(traffic, max_rows), traffic.num_positions()) {
+  for (std::size_t place = sequences_for(traffic, max_rows); place-- > 0;) free_.push_back(place);
+  counts_.domains.resize(traffic.domains.size());
+}
+
+std::uint8_t TextSession::byte_at(const Sequence& sequence, std::size_t position) noexcept {
+  const std::vector<std::uint8_t>& prompt = sequence.answer.request.prompt;
+  return position < prompt.size() ? prompt[position] : sequence.answer.said[position - prompt.size()];
+}
+
+bool TextSession::is_prefilling(const Sequence& sequence) noexcept {
+  return sequence.position < sequence.answer.request.prompt.size();
+}
+
+void TextSession::take_rows(Sequence& sequence, std::size_t count) {
+  (is_prefilling(sequence) ? counts_.prefilled : counts_.decoded) += static_cast<std::int64_t>(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t position = sequence.position + i;
+    rows_.push_back({sequence.place, position});
+    bytes_.push_back(byte_at(sequence, position));
+  }
+  sequence.num_rows = count;
+}
+
+void TextSession::admit(Forward forward) {
+  const std::size_t place = free_.back();
+  free_.pop_back();
+  active_.push_back(
+      {.answer = {.request = make_request(traffic_, rank_, num_requests_++, forward)}, .place = place});
+}
+
+/// What is being said goes first, then the prompts that are begun, then new ones.
+std::span<float> TextSession::begin(Forward forward) {
+  rows_.clear();
+  bytes_.clear();
+  std::ranges::for_each(active_, [](Sequence& sequence) { sequence.num_rows = 0; });
+  for (Sequence& sequence : active_) {
+    if (!is_prefilling(sequence) && rows_.size() < max_rows_) take_rows(sequence, 1);
+  }
+  for (std::size_t i = 0; rows_.size() < max_rows_; ++i) {
+    if (i == active_.size() && free_.empty()) break;
+    if (i == active_.size()) admit(forward);
+    Sequence& sequence = active_[i];
+    if (!is_prefilling(sequence)) continue;
+    take_rows(sequence,
+              std::min(sequence.answer.request.prompt.size() - sequence.position, max_rows_ - rows_.size()));
+  }
+  states_.resize(rows_.size() * width_);
+  layers_.begin(rows_, bytes_, states_);
+  return states_;
+}
+
+void TextSession::finish_row(Sequence& sequence, std::span<const float> logits) {
+  TextAnswer& answer = sequence.answer;
+  const std::vector<std::uint8_t>& prompt = answer.request.prompt;
+  const std::array<std::uint64_t, 2> both{answer.digest, checksum_of(std::as_bytes(logits))};
+  answer.digest = checksum_of(std::as_bytes(std::span(both)));
+  const std::size_t next = ++sequence.position;
+  if (next >= prompt.size()) {
+    answer.said.push_back(choose_byte(logits, traffic_.sampling, answer.request.id, next));
+    return;
+  }
+  const double bits = bits_of(logits, prompt[next]);
+  answer.bits += bits;
+  DomainCount& domain = counts_.domains[answer.request.domain];
+  ++domain.bytes;
+  domain.bits += bits;
+}
+
+std::uint64_t TextSession::finish() {
+  const std::span<const float> logits = layers_.finish(states_);
+  // Rows lie in the order in which they were taken: what is said first.
+  std::size_t row = 0;
+  const auto finish_rows = [&](Sequence& sequence) {
+    for (; sequence.num_rows > 0; --sequence.num_rows, ++row)
+      finish_row(sequence, logits.subspan(row * vocabulary_, vocabulary_));
+  };
+  std::vector<bool> was_prefilling;
+  for (const Sequence& sequence : active_) was_prefilling.push_back(is_prefilling(sequence));
+  for (std::size_t i = 0; i < active_.size(); ++i) {
+    if (!was_prefilling[i]) finish_rows(active_[i]);
+  }
+  std::ranges::for_each(active_, finish_rows);
+  std::erase_if(active_, [&](Sequence& sequence) {
+    if (sequence.answer.said.size() < traffic_.new_bytes) return false;
+    free_.push_back(sequence.place);
+    ++counts_.domains[sequence.answer.request.domain].requests;
+    answers_.push_back(std::move(sequence.answer));
+    return true;
+  });
+  const std::array<std::uint64_t, 2> both{checksum_of(std::as_bytes(std::span(states_))),
+                                          checksum_of(std::as_bytes(logits))};
+  return checksum_of(std::as_bytes(std::span(both)));
+}
+
+}  // namespace trimtab::moe
