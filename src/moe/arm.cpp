@@ -30,11 +30,13 @@ std::size_t most_tokens(const ServiceOptions& options) {
 class ArmImpl final : public Arm {
  public:
   ArmImpl(const ServiceOptions& options, const ReplicatedWeights& replicated, Placement placement,
-          RoutingTable table, IdRange<SlotId> slots, const Clock& clock, std::function<Status()> watch)
+          RoutingTable table, IdRange<SlotId> slots, const Clock& clock, std::function<Status()> watch,
+          AroundExperts* around)
       : options_(options),
         replicated_(replicated),
         clock_(clock),
         watch_(std::move(watch)),
+        around_(around),
         topology_(options.topology),
         placement_(std::move(placement)),
         memory_(options.model, slots, options.layout),
@@ -82,6 +84,7 @@ class ArmImpl final : public Arm {
     Epoch epoch;
   };
 
+  Status load(ExpertMemory& memory) const;
   [[nodiscard]] Mark mark() const;
   Result<bool> admit();
   /// `await_view`, as `serve` says it.
@@ -95,6 +98,7 @@ class ArmImpl final : public Arm {
   const ReplicatedWeights& replicated_;
   const Clock& clock_;
   std::function<Status()> watch_;
+  AroundExperts* around_;
   Topology topology_;    ///< With the ranks alive that serve.
   Placement placement_;  ///< At the start.
   View all_ranks_;
@@ -118,13 +122,17 @@ class ArmImpl final : public Arm {
   ArmBlock block_;
 };
 
+Status ArmImpl::load(ExpertMemory& memory) const {
+  return options_.text ? memory.load(placement_, options_.text->model) : memory.load(placement_);
+}
+
 Status ArmImpl::start(ArmId id, Transport& root) {
-  if (Status loaded = memory_.load(placement_); !loaded) return loaded;
+  if (Status loaded = load(memory_); !loaded) return loaded;
   const RegisteredTensors registered =
       options_.mutant == Mutant::wrong_scale ? RegisteredTensors::without_scales : RegisteredTensors::all;
   if (options_.mutant == Mutant::new_storage) {
     replacement_.emplace(options_.model, memory_.slots(), options_.layout);
-    if (Status loaded = replacement_->load(placement_); !loaded) return loaded;
+    if (Status loaded = load(*replacement_); !loaded) return loaded;
   }
   ExpertMemory& written = replacement_ ? *replacement_ : memory_;
   if (Status done = written.register_in(store_, registered); !done) return done;
@@ -137,7 +145,9 @@ Status ArmImpl::start(ArmId id, Transport& root) {
                       .weights = replicated_,
                       .memory = options_.graph_replay ? memory_ : written,  // As captured, or as it is now.
                       .clock = clock_,
-                      .while_waiting = watch_};
+                      .while_waiting = watch_,
+                      .on_unheard = {},
+                      .around = around_};
   if (id == ArmId::on) {
     auto balancing =
         Balancing::make(options_, placement_, store_, publisher_, root, clock_, traffic_.migration);
@@ -359,7 +369,8 @@ void ArmBlock::add(const ArmBlock& block) {
 
 Result<std::unique_ptr<Arm>> Arm::make(ArmId id, const ServiceOptions& options,
                                        const ReplicatedWeights& replicated, Transport& root,
-                                       const Clock& clock, std::function<Status()> watch) {
+                                       const Clock& clock, std::function<Status()> watch,
+                                       AroundExperts* around) {
   const Topology& topology = options.topology;
   Result<Placement> placement =
       Placement::identity(options.model.num_layers, topology.num_slots(), options.model.num_experts);
@@ -367,7 +378,7 @@ Result<std::unique_ptr<Arm>> Arm::make(ArmId id, const ServiceOptions& options,
   Result<RoutingTable> table = RoutingTable::compile(*placement, topology, {Epoch{0}, 0});
   if (!table) return failure(std::move(table));
   auto arm = std::make_unique<ArmImpl>(options, replicated, std::move(*placement), std::move(*table),
-                                       topology.slots_of(root.rank()), clock, std::move(watch));
+                                       topology.slots_of(root.rank()), clock, std::move(watch), around);
   if (Status started = arm->start(id, root); !started) return failure(std::move(started));
   return std::unique_ptr<Arm>(std::move(arm));
 }

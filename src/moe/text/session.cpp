@@ -17,11 +17,19 @@ TextSession::TextSession(const TextModel& model, const TextTraffic& traffic, Ran
     : traffic_(traffic),
       rank_(rank),
       max_rows_(max_rows),
-      vocabulary_(model.config.tokens()),
-      width_(model.config.width()),
-      layers_(model, sequences_for(traffic, max_rows), traffic.num_positions()) {
+      config_(model.config),
+      layers_(model, sequences_for(traffic, max_rows), traffic.num_positions()),
+      choices_(model.config.experts.layers()) {
   for (std::size_t place = sequences_for(traffic, max_rows); place-- > 0;) free_.push_back(place);
   counts_.domains.resize(traffic.domains.size());
+  counts_.heat.resize(traffic.domains.size() * config_.experts.layers() * config_.experts.experts());
+}
+
+Status TextSession::before(LayerId layer, std::span<float> states) { return layers_.before(layer, states); }
+
+Status TextSession::beside(LayerId layer, const GateStage& gate, std::span<float> states) {
+  choices_[layer.index()].assign(gate.experts().begin(), gate.experts().end());
+  return layers_.beside(layer, gate, states);
 }
 
 std::uint8_t TextSession::byte_at(const Sequence& sequence, std::size_t position) noexcept {
@@ -38,6 +46,8 @@ void TextSession::take_rows(Sequence& sequence, std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t position = sequence.position + i;
     rows_.push_back({sequence.place, position});
+    origins_.push_back({sequence.answer.request.id, sequence.answer.request.domain, position,
+                        position < sequence.answer.request.prompt.size()});
     bytes_.push_back(byte_at(sequence, position));
   }
   sequence.num_rows = count;
@@ -53,6 +63,7 @@ void TextSession::admit(Forward forward) {
 /// What is being said goes first, then the prompts that are begun, then new ones.
 std::span<float> TextSession::begin(Forward forward) {
   rows_.clear();
+  origins_.clear();
   bytes_.clear();
   std::ranges::for_each(active_, [](Sequence& sequence) { sequence.num_rows = 0; });
   for (Sequence& sequence : active_) {
@@ -66,7 +77,7 @@ std::span<float> TextSession::begin(Forward forward) {
     take_rows(sequence,
               std::min(sequence.answer.request.prompt.size() - sequence.position, max_rows_ - rows_.size()));
   }
-  states_.resize(rows_.size() * width_);
+  states_.resize(rows_.size() * config_.width());
   layers_.begin(rows_, bytes_, states_);
   return states_;
 }
@@ -88,20 +99,35 @@ void TextSession::finish_row(Sequence& sequence, std::span<const float> logits) 
   domain.bits += bits;
 }
 
-std::uint64_t TextSession::finish() {
-  const std::span<const float> logits = layers_.finish(states_);
-  // Rows lie in the order in which they were taken: what is said first.
-  std::size_t row = 0;
-  const auto finish_rows = [&](Sequence& sequence) {
-    for (; sequence.num_rows > 0; --sequence.num_rows, ++row)
-      finish_row(sequence, logits.subspan(row * vocabulary_, vocabulary_));
-  };
-  std::vector<bool> was_prefilling;
-  for (const Sequence& sequence : active_) was_prefilling.push_back(is_prefilling(sequence));
-  for (std::size_t i = 0; i < active_.size(); ++i) {
-    if (!was_prefilling[i]) finish_rows(active_[i]);
+/// Rows lie in the order in which they were taken: what is said first.
+void TextSession::finish_rows(std::span<const float> logits) {
+  std::vector<Sequence*> order;
+  for (const bool wanted : {false, true}) {
+    for (Sequence& sequence : active_) {
+      if (sequence.num_rows > 0 && is_prefilling(sequence) == wanted) order.push_back(&sequence);
+    }
   }
-  std::ranges::for_each(active_, finish_rows);
+  const std::size_t vocabulary = config_.tokens();
+  std::size_t row = 0;
+  for (Sequence* sequence : order) {
+    for (; sequence->num_rows > 0; --sequence->num_rows, ++row)
+      finish_row(*sequence, logits.subspan(row * vocabulary, vocabulary));
+  }
+}
+
+void TextSession::count_heat() {
+  const std::size_t experts = config_.experts.experts();
+  const std::size_t layers = config_.experts.layers();
+  for (std::size_t layer = 0; layer < layers; ++layer) {
+    for (std::size_t i = 0; i < choices_[layer].size(); ++i) {
+      const std::size_t domain = origins_[i / config_.experts.choices()].domain;
+      ++counts_.heat[(domain * layers + layer) * experts + choices_[layer][i].index()];
+    }
+  }
+}
+
+/// Lets go of what is done.
+void TextSession::retire() {
   std::erase_if(active_, [&](Sequence& sequence) {
     if (sequence.answer.said.size() < traffic_.new_bytes) return false;
     free_.push_back(sequence.place);
@@ -109,6 +135,13 @@ std::uint64_t TextSession::finish() {
     answers_.push_back(std::move(sequence.answer));
     return true;
   });
+}
+
+std::uint64_t TextSession::finish() {
+  const std::span<const float> logits = layers_.finish(states_);
+  finish_rows(logits);
+  count_heat();
+  retire();
   const std::array<std::uint64_t, 2> both{checksum_of(std::as_bytes(std::span(states_))),
                                           checksum_of(std::as_bytes(logits))};
   return checksum_of(std::as_bytes(std::span(both)));

@@ -32,24 +32,41 @@ struct DomainCount {
 
 struct TextCounts {
   std::vector<DomainCount> domains;
-  std::int64_t prefilled = 0;  ///< Rows that were bytes of prompts,
-  std::int64_t decoded = 0;    ///< and rows that were said before.
+  std::vector<std::int64_t> heat;  ///< [domains][expert layers][experts]: assignments.
+  std::int64_t prefilled = 0;      ///< Rows that were bytes of prompts,
+  std::int64_t decoded = 0;        ///< and rows that were said before.
+};
+
+/// What a row of a forward was.
+struct RowOrigin {
+  std::uint64_t request = 0;
+  std::size_t domain = 0;
+  std::size_t position = 0;
+  bool is_prompt = true;
 };
 
 /// The requests that one rank serves, one arm's: takes in new ones, puts the rows of each forward together
 /// (prompts in pieces, beside one byte of each sequence that is being continued), and chooses bytes. What it
 /// does is a function of traffic, rank and the model's outputs. One thread.
-class TextSession {
+class TextSession final : public AroundExperts {
  public:
   /// Borrows both. Up to `max_rows` go through a forward.
   TextSession(const TextModel& model, const TextTraffic& traffic, Rank rank, std::size_t max_rows);
-
-  [[nodiscard]] AroundExperts& around() noexcept { return layers_; }
 
   /// The rows of the next forward as states, [rows][width], to be served in place.
   std::span<float> begin(Forward forward);
   /// After the forward. @return the checksum of its outputs.
   std::uint64_t finish();
+
+  Status before(LayerId layer, std::span<float> states) override;
+  Status beside(LayerId layer, const GateStage& gate, std::span<float> states) override;
+
+  /// Of the forward that was served last: where its rows belong, and the experts chosen for them,
+  /// [rows][top_k], best first.
+  [[nodiscard]] std::span<const RowOrigin> origins() const noexcept { return origins_; }
+  [[nodiscard]] std::span<const ExpertId> choices(LayerId layer) const noexcept {
+    return choices_[layer.index()];
+  }
 
   [[nodiscard]] const TextCounts& counts() const noexcept { return counts_; }
   /// In the order in which they were done.
@@ -69,19 +86,23 @@ class TextSession {
   void take_rows(Sequence& sequence, std::size_t count);
   void admit(Forward forward);
   void finish_row(Sequence& sequence, std::span<const float> logits);
+  void finish_rows(std::span<const float> logits);
+  void count_heat();
+  void retire();
 
   const TextTraffic& traffic_;
   Rank rank_;
   std::size_t max_rows_;
-  std::size_t vocabulary_;
-  std::size_t width_;
+  const TextConfig& config_;
   TextLayers layers_;
   std::vector<Sequence> active_;   ///< In order of arrival.
   std::vector<std::size_t> free_;  ///< Places in the cache.
   std::uint64_t num_requests_ = 0;
   std::vector<TextRow> rows_;
-  std::vector<std::uint8_t> bytes_;  ///< [rows]
-  std::vector<float> states_;        ///< [rows][width]
+  std::vector<RowOrigin> origins_;              ///< [rows]
+  std::vector<std::uint8_t> bytes_;             ///< [rows]
+  std::vector<float> states_;                   ///< [rows][width]
+  std::vector<std::vector<ExpertId>> choices_;  ///< [expert layers][rows][top_k]
   TextCounts counts_;
   std::vector<TextAnswer> answers_;
 };

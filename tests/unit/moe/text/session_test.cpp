@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <memory>
+#include <numeric>
 #include <thread>
 #include <vector>
 
@@ -65,7 +66,7 @@ class Service {
     const ExecutorOptions options{.config = model_.config.experts, .max_tokens = max_rows_};
     ExecutorParts parts{*channels_[rank.index()], topology_, weights_,
                         memories_[rank.index()],  nullptr,   clock_};
-    parts.around = &session.around();
+    parts.around = &session;
     const auto executor = *RankExecutor::make(options, parts);
     for (std::uint64_t forward = 0; forward < forwards; ++forward) {
       const std::span<float> states = session.begin(Forward{forward});
@@ -154,6 +155,8 @@ TEST(TextSession, CountsEveryRowAndEveryByteOfAPrompt) {
   EXPECT_EQ(requests, static_cast<std::int64_t>(answers.size()));
   EXPECT_GE(bytes, 9 * requests);
   EXPECT_GT(bits, static_cast<double>(bytes));  // Random weights need more than a bit.
+  EXPECT_EQ(std::accumulate(counts.heat.begin(), counts.heat.end(), std::int64_t{0}),
+            400 * 2 * 2);  // By layer and choice.
 }
 
 TEST(TextSession, OtherOutputsHaveAnotherChecksum) {
