@@ -20,54 +20,24 @@ RecordedForward::RecordedForward(const Recording& with, std::size_t tokens) : to
 }
 
 void RecordedForward::record_layer(const Recording& with, LayerId layer) {
-  ReplayMemory& memory = with.memory;
-  const ModelConfig& config = with.options.config;
-  const replay::KeySource source{&memory.input, head_of(memory), layer};
-  AroundExperts* const around = with.parts.around;
-  float* const states = memory.states.data();
-  if (around != nullptr)
-    operations_.emplace_back(replay::Before{&memory.input, around, layer, states, config.width()});
+  const replay::KeySource source{&with.memory.input, head_of(with.memory), layer};
   record_gate(with, layer);
   record_route(with, layer);
-  operations_.emplace_back(replay::Pack{.source = source,
-                                        .topology = &with.parts.topology,
-                                        .messages = memory.messages.rows_to(),
-                                        .answer_messages = memory.messages.answers_from(),
-                                        .slots = memory.slots.data(),
-                                        .values = with.gate.values().data(),
-                                        .scales = with.gate.scales().data(),
-                                        .answers = memory.answers.data(),
-                                        .tokens = tokens_,
-                                        .top_k = config.choices(),
-                                        .width = config.width()});
-  operations_.emplace_back(replay::Exchange{.all_to_all = &with.all_to_all,
-                                            .tag = &memory.input.rows_tag,
-                                            .sent = &memory.messages.sent_rows(),
-                                            .received = &memory.messages.received_rows()});
+  record_rows(with, source);
   record_experts(with, source);
-  operations_.emplace_back(replay::Exchange{.all_to_all = &with.all_to_all,
-                                            .tag = &memory.input.answers_tag,
-                                            .sent = &memory.messages.sent_answers(),
-                                            .received = &memory.messages.received_answers()});
-  if (around != nullptr) {
-    operations_.emplace_back(
-        replay::Beside{&memory.input, around, layer, &with.gate, states, config.width()});
-  }
-  operations_.emplace_back(replay::Combine{.source = source,
-                                           .topology = &with.parts.topology,
-                                           .self = with.parts.channel.rank(),
-                                           .messages = memory.messages.rows_to(),
-                                           .answer_messages = memory.messages.answers_from(),
-                                           .answers = memory.answers.data(),
-                                           .gate = &with.gate,
-                                           .states = states,
-                                           .top_k = config.choices(),
-                                           .width = config.width()});
+  record_answers(with, source);
 }
 
 void RecordedForward::record_gate(const Recording& with, LayerId layer) {
   ReplayMemory& memory = with.memory;
   const ModelConfig& config = with.options.config;
+  if (with.parts.around != nullptr) {
+    operations_.emplace_back(replay::Before{.input = &memory.input,
+                                            .around = with.parts.around,
+                                            .layer = layer,
+                                            .states = memory.states.data(),
+                                            .width = config.width()});
+  }
   operations_.emplace_back(replay::Gate{.input = &memory.input,
                                         .stage = &with.gate,
                                         .layer = layer,
@@ -102,6 +72,52 @@ void RecordedForward::record_route(const Recording& with, LayerId layer) {
                                           .layer = layer,
                                           .slots = memory.slots.data(),
                                           .assignments = assignments});
+}
+
+void RecordedForward::record_rows(const Recording& with, const replay::KeySource& source) {
+  ReplayMemory& memory = with.memory;
+  operations_.emplace_back(replay::Pack{.source = source,
+                                        .topology = &with.parts.topology,
+                                        .messages = memory.messages.rows_to(),
+                                        .answer_messages = memory.messages.answers_from(),
+                                        .slots = memory.slots.data(),
+                                        .values = with.gate.values().data(),
+                                        .scales = with.gate.scales().data(),
+                                        .answers = memory.answers.data(),
+                                        .tokens = tokens_,
+                                        .top_k = with.options.config.choices(),
+                                        .width = with.options.config.width()});
+  operations_.emplace_back(replay::Exchange{.all_to_all = &with.all_to_all,
+                                            .tag = &memory.input.rows_tag,
+                                            .sent = &memory.messages.sent_rows(),
+                                            .received = &memory.messages.received_rows()});
+}
+
+void RecordedForward::record_answers(const Recording& with, const replay::KeySource& source) {
+  ReplayMemory& memory = with.memory;
+  const ModelConfig& config = with.options.config;
+  operations_.emplace_back(replay::Exchange{.all_to_all = &with.all_to_all,
+                                            .tag = &memory.input.answers_tag,
+                                            .sent = &memory.messages.sent_answers(),
+                                            .received = &memory.messages.received_answers()});
+  if (with.parts.around != nullptr) {
+    operations_.emplace_back(replay::Beside{.input = &memory.input,
+                                            .around = with.parts.around,
+                                            .layer = source.layer,
+                                            .gate = &with.gate,
+                                            .states = memory.states.data(),
+                                            .width = config.width()});
+  }
+  operations_.emplace_back(replay::Combine{.source = source,
+                                           .topology = &with.parts.topology,
+                                           .self = with.parts.channel.rank(),
+                                           .messages = memory.messages.rows_to(),
+                                           .answer_messages = memory.messages.answers_from(),
+                                           .answers = memory.answers.data(),
+                                           .gate = &with.gate,
+                                           .states = memory.states.data(),
+                                           .top_k = config.choices(),
+                                           .width = config.width()});
 }
 
 void RecordedForward::record_experts(const Recording& with, const replay::KeySource& source) {

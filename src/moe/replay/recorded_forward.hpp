@@ -46,7 +46,9 @@ class RecordedForward {
   void record_layer(const Recording& with, LayerId layer);
   void record_gate(const Recording& with, LayerId layer);
   void record_route(const Recording& with, LayerId layer);
+  void record_rows(const Recording& with, const replay::KeySource& source);
   void record_experts(const Recording& with, const replay::KeySource& source);
+  void record_answers(const Recording& with, const replay::KeySource& source);
 
   std::size_t tokens_;
   std::vector<replay::Operation> operations_;
