@@ -26,7 +26,7 @@ std::vector<std::string> bundled_texts(const std::string& model) {
 Result<moe::TextDomain> read_domain(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return failure(Errc::not_found, path + ": cannot be opened");
-  moe::TextDomain domain{std::filesystem::path(path).stem().string(), {}};
+  moe::TextDomain domain{std::filesystem::path(path).stem().string(), path, {}};
   domain.text.assign(std::istreambuf_iterator<char>(file), {});
   if (file.bad()) return failure(Errc::io, path + ": cannot be read");
   return domain;

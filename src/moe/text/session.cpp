@@ -137,6 +137,12 @@ void TextSession::retire() {
   });
 }
 
+const TextAnswer* TextSession::being_said() const noexcept {
+  const auto found =
+      std::ranges::find_if(active_, [](const Sequence& sequence) { return !sequence.answer.said.empty(); });
+  return found == active_.end() ? nullptr : &found->answer;
+}
+
 std::uint64_t TextSession::finish() {
   const std::span<const float> logits = layers_.finish(states_);
   finish_rows(logits);

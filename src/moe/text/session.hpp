@@ -69,6 +69,10 @@ class TextSession final : public AroundExperts {
   }
 
   [[nodiscard]] const TextCounts& counts() const noexcept { return counts_; }
+  /// The oldest request whose answer is under way; null when there is none.
+  [[nodiscard]] const TextAnswer* being_said() const noexcept;
+  [[nodiscard]] const TextTraffic& traffic() const noexcept { return traffic_; }
+  [[nodiscard]] const ModelConfig& experts() const noexcept { return config_.experts; }
   /// In the order in which they were done.
   [[nodiscard]] const std::vector<TextAnswer>& answers() const noexcept { return answers_; }
   [[nodiscard]] std::size_t cache_bytes() const noexcept { return layers_.cache_bytes(); }

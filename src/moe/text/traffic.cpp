@@ -17,12 +17,12 @@ constexpr double prevailing_share = 0.85;
 Status check_domain(const TextDomain& domain, std::size_t prompt_bytes) {
   if (domain.text.size() < prompt_bytes) {
     return failure(Errc::invalid_argument, fmt::format("{}: {} bytes < {}, the length of a prompt",
-                                                       domain.name, domain.text.size(), prompt_bytes));
+                                                       domain.source, domain.text.size(), prompt_bytes));
   }
   const auto zero = std::ranges::find(domain.text, begin_byte);
   if (zero == domain.text.end()) return {};
-  return failure(Errc::invalid_argument, fmt::format("{}: byte {} is 0, which begins every text", domain.name,
-                                                     zero - domain.text.begin()));
+  return failure(Errc::invalid_argument, fmt::format("{}: byte {} is 0, which begins every text",
+                                                     domain.source, zero - domain.text.begin()));
 }
 
 }  // namespace

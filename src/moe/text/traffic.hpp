@@ -17,6 +17,7 @@ namespace trimtab::moe {
 /// What requests of one kind ask about.
 struct TextDomain {
   std::string name;
+  std::string source;              ///< What messages call it.
   std::vector<std::uint8_t> text;  ///< Prompts are stretches of it.
 };
 

@@ -63,10 +63,10 @@ TEST(TextTraffic, IsRefusedWhenItDoesNotFit) {
   EXPECT_EQ(refused(none), "no text to take prompts from");
   TextTraffic shorter = some_traffic();
   shorter.domains[1].text.resize(8);
-  EXPECT_EQ(refused(shorter), "from A: 8 bytes < 9, the length of a prompt");
+  EXPECT_EQ(refused(shorter), "from A.txt: 8 bytes < 9, the length of a prompt");
   TextTraffic zero = some_traffic();
   zero.domains[2].text[17] = 0;
-  EXPECT_EQ(refused(zero), "from 0: byte 17 is 0, which begins every text");
+  EXPECT_EQ(refused(zero), "from 0.txt: byte 17 is 0, which begins every text");
   TextTraffic silent = some_traffic();
   silent.new_bytes = 0;
   EXPECT_EQ(refused(silent), "9 bytes of prompt and 0 to be said: both must be at least 1");
