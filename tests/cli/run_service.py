@@ -173,7 +173,8 @@ class Run(ProgramTest):
         self.assertEqual(document["splits"], 16)
 
     def test_a_mutant_that_only_captured_addresses_notice(self):
-        document, summary = self.serve_telling(*SMALL, "--ranks", 2, "--graph-replay", "--mutant", "new-storage", status=1)
+        document, summary = self.serve_telling(*SMALL, "--ranks", 2, "--graph-replay", "--mutant", "new-storage",
+                                               status=1)
         self.assertIs(document["outputs_identical"], False)
         self.assertGreater(document["migrations"], 0)
         self.assertIn("new-storage: noticed", summary)
