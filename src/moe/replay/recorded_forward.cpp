@@ -148,7 +148,7 @@ Status RecordedForward::replay(ExecutorTimes& times, const Clock& clock) const {
   Clock::time_point begun = clock.now();
   for (const replay::Operation& operation : operations_) {
     Clock::duration ExecutorTimes::*time = nullptr;
-    const Status ran = std::visit(
+    Status ran = std::visit(
         [&](const auto& run_one) {
           time = run_one.time;
           return run_one.run();
