@@ -132,6 +132,9 @@ void add_fault_options(CLI::App& verb, RunOptions& options) {
       ->check(CLI::IsMember({"dense", "nz"}))
       ->option_text("NAME")
       ->capture_default_str();
+  verb.add_flag("--graph-replay", options.graph_replay,
+                "Serve as engines with captured graphs do: record forwards once, then replay them from the "
+                "same addresses");
   verb.add_option(
           "--inject-fault", options.faults,
           "corrupt:N, drop:N, delay:N or delay:N:MS: what happens to transfer N (from 0); kill:RANK, "
@@ -158,7 +161,7 @@ void add_fault_options(CLI::App& verb, RunOptions& options) {
       ->check(CLI::PositiveNumber)
       ->type_name("MS");
   verb.add_option("--mutant", options.mutant, "Migrate wrongly on purpose: the outputs must then differ")
-      ->check(CLI::IsMember({"wrong-scale", "table-before-weights"}))
+      ->check(CLI::IsMember({"wrong-scale", "table-before-weights", "new-storage"}))
       ->option_text("NAME");
 }
 
@@ -184,6 +187,8 @@ void check_usage(const RunOptions& options) {
     usage_error("--inject-fault", faults.error().message);
   }
   check_rank_fault(options);
+  if (options.mutant == "new-storage" && !options.graph_replay)
+    usage_error("--mutant", "new-storage needs --graph-replay: nothing else keeps an old address");
   if (!options.layers.empty() && options.loads.empty()) usage_error("--layers", "needs --loads");
   for (const std::string& path : options.texts) {
     if (is_same_file(options.json, path)) usage_error("--json", "names a file that is read");

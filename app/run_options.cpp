@@ -165,6 +165,7 @@ Status set_migration(const RunOptions& options, moe::ServiceOptions& service) {
         std::chrono::duration<double, std::milli>(*options.stall_budget_ms));
   }
   service.layout = options.layout == "nz" ? moe::WeightLayout::nz : moe::WeightLayout::dense;
+  service.graph_replay = options.graph_replay;
   service.mutant = mutant_named(options.mutant);
   Result<std::vector<moe::TransferFault>> faults = parse_faults(options.faults, service.migration_deadline);
   if (!faults) return failure(std::move(faults));

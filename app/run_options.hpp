@@ -37,7 +37,8 @@ struct RunOptions {
   ShareMode shares = ShareMode::even;
   std::optional<std::uint64_t> split_every;  ///< With exact shares; default 1.
   std::string transport = "inproc";
-  std::string layout = "dense";       ///< Or "nz".
+  std::string layout = "dense";  ///< Or "nz".
+  bool graph_replay = false;
   std::vector<std::string> faults;    ///< As written.
   std::int64_t deadline_ms = 60'000;  ///< For every wait of a forward.
   std::optional<std::int64_t> migration_deadline_ms;

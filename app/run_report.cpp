@@ -96,6 +96,21 @@ std::string describe(const moe::TransferFault& fault, bool has_struck) {
                      has_struck ? "struck" : "not reached");
 }
 
+ordered_json replay_document(const moe::ReplayReport& replays) {
+  return {{"sizes", replays.sizes},
+          {"replays", replays.replays},
+          {"tokens", replays.tokens},
+          {"padded_rows", replays.padded_rows},
+          {"tables", replays.tables}};
+}
+
+std::string replay_text(const moe::ReplayReport& replays) {
+  return fmt::format(
+      "replay     {} forwards recorded for up to {} tokens, replayed {} times with {} padded rows; {} tables "
+      "written in place\n",
+      replays.sizes.size(), replays.sizes.back(), replays.replays, replays.padded_rows, replays.tables);
+}
+
 double megabytes(auto bytes) { return static_cast<double>(bytes) / 1e6; }
 
 std::string traffic_text(const moe::ServiceTraffic& traffic) {
@@ -174,6 +189,8 @@ ordered_json run_document(const moe::ServiceOptions& service, const moe::Service
   document["forwards"] = service.forwards();
   document["model"] = model_document(service);
   document["layout"] = service.layout == moe::WeightLayout::nz ? "nz" : "dense";
+  document["graph_replay"] = service.graph_replay;
+  document["replay"] = service.graph_replay ? replay_document(report.replays) : ordered_json();
   document["mutant"] = service.mutant ? ordered_json(to_string(*service.mutant)) : ordered_json();
   document["outputs_identical"] = report.outputs_identical;
   document["off"] = arm_document(report, moe::ArmId::off);
@@ -234,6 +251,7 @@ std::string run_text(const moe::ServiceOptions& service, const moe::ServiceRepor
       report.migrations, report.epochs, report.slots_moved, static_cast<double>(report.bytes_moved) / 1e6,
       report.rolled_back);
   text += traffic_text(report.traffic);
+  if (service.graph_replay) text += replay_text(report.replays);
   if (report.text) text += text_text(*report.text);
   if (service.split_every > 0)
     text += fmt::format("shares     exact, changed {} times besides\n", report.splits);

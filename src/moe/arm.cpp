@@ -72,6 +72,7 @@ class ArmImpl final : public Arm {
   [[nodiscard]] MigrationReport migration() const override {
     return balancing_ ? balancing_->report() : MigrationReport{};
   }
+  [[nodiscard]] ReplayReport replays() const override { return executor_->replays(); }
   [[nodiscard]] ServiceTraffic traffic() const override { return traffic_; }
 
  private:
@@ -83,6 +84,7 @@ class ArmImpl final : public Arm {
     Epoch epoch;
   };
 
+  Status load(ExpertMemory& memory) const;
   [[nodiscard]] Mark mark() const;
   Result<bool> admit();
   /// `await_view`, as `serve` says it.
@@ -101,6 +103,7 @@ class ArmImpl final : public Arm {
   Placement placement_;  ///< At the start.
   View all_ranks_;
   ExpertMemory memory_;
+  std::optional<ExpertMemory> replacement_;  ///< What migrations write instead, with Mutant::new_storage.
   ExpertStore store_;
   TablePublisher publisher_;
   TableReader reader_;
@@ -108,7 +111,7 @@ class ArmImpl final : public Arm {
   ServiceTraffic traffic_;
   std::unique_ptr<Transport> forward_channel_;
   std::unique_ptr<Balancing> balancing_;  ///< Null in the off arm.
-  std::unique_ptr<RankExecutor> executor_;
+  std::unique_ptr<ForwardRunner> executor_;
   std::uint64_t next_ = 0;  ///< Forward number as the engine knows it.
   std::uint64_t num_blocks_ = 0;
   std::uint64_t block_begin_ = 0;             ///< As next_.
@@ -119,12 +122,20 @@ class ArmImpl final : public Arm {
   ArmBlock block_;
 };
 
+Status ArmImpl::load(ExpertMemory& memory) const {
+  return options_.text ? memory.load(placement_, options_.text->model) : memory.load(placement_);
+}
+
 Status ArmImpl::start(ArmId id, Transport& root) {
-  Status loaded = options_.text ? memory_.load(placement_, options_.text->model) : memory_.load(placement_);
-  if (!loaded) return loaded;
+  if (Status loaded = load(memory_); !loaded) return loaded;
   const RegisteredTensors registered =
       options_.mutant == Mutant::wrong_scale ? RegisteredTensors::without_scales : RegisteredTensors::all;
-  if (Status done = memory_.register_in(store_, registered); !done) return done;
+  if (options_.mutant == Mutant::new_storage) {
+    replacement_.emplace(options_.model, memory_.slots(), options_.layout);
+    if (Status loaded = load(*replacement_); !loaded) return loaded;
+  }
+  ExpertMemory& written = replacement_ ? *replacement_ : memory_;
+  if (Status done = written.register_in(store_, registered); !done) return done;
   Result<std::unique_ptr<Transport>> channel = root.open_channel();
   if (!channel) return failure(std::move(channel));
   for (Rank rank : ids<Rank>(root.num_ranks())) all_ranks_.members.push_back(rank);
@@ -132,7 +143,7 @@ Status ArmImpl::start(ArmId id, Transport& root) {
   ExecutorParts parts{.channel = *forward_channel_,
                       .topology = topology_,
                       .weights = replicated_,
-                      .memory = memory_,
+                      .memory = options_.graph_replay ? memory_ : written,  // As captured, or as it is now.
                       .clock = clock_,
                       .while_waiting = watch_,
                       .on_unheard = {},
@@ -153,7 +164,7 @@ Status ArmImpl::start(ArmId id, Transport& root) {
                                          .deadline = options_.deadline,
                                          .context = Balancing::context,
                                          .survives_deaths = options_.survival.has_value()};
-  auto executor = RankExecutor::make(executor_options, parts);
+  auto executor = make_forward_runner(options_.graph_replay, executor_options, parts);
   if (!executor) return failure(std::move(executor));
   executor_ = std::move(*executor);
   return {};

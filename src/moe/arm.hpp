@@ -3,6 +3,7 @@
 
 #include "moe/gate.hpp"
 #include "moe/migration_report.hpp"
+#include "moe/replay/replay_report.hpp"
 #include "moe/service.hpp"
 #include "moe/traffic.hpp"
 
@@ -94,6 +95,8 @@ class Arm {
   [[nodiscard]] virtual std::string last_problem() const = 0;
   /// Of this rank, since the start. Empty without balancing.
   [[nodiscard]] virtual MigrationReport migration() const = 0;
+  /// Of this rank, since the start. Empty where nothing is replayed.
+  [[nodiscard]] virtual ReplayReport replays() const = 0;
   /// Of this rank, since the start.
   [[nodiscard]] virtual ServiceTraffic traffic() const = 0;
 };

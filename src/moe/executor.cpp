@@ -21,6 +21,8 @@ class TimeInto {
   Clock::time_point start_;
 };
 
+}  // namespace
+
 Status check_parts(const ExecutorOptions& options, const ExecutorParts& parts) {
   if (Status s = check_config(options.config); !s) return s;
   if (parts.channel.num_ranks() != parts.topology.num_ranks()) {
@@ -36,8 +38,6 @@ Status check_parts(const ExecutorOptions& options, const ExecutorParts& parts) {
       fmt::format("rank {}: memory of {} slots from {} for {} slots from {}", parts.channel.rank().value(),
                   held.size(), held.first().value(), slots.size(), slots.first().value()));
 }
-
-}  // namespace
 
 Result<std::unique_ptr<RankExecutor>> RankExecutor::make(const ExecutorOptions& options,
                                                          const ExecutorParts& parts) {
@@ -62,7 +62,7 @@ RankExecutor::RankExecutor(const ExecutorOptions& options, const ExecutorParts& 
 
 Status RankExecutor::forward(Forward number, std::span<float> states, std::span<const float> bias,
                              const RoutingTable& table) {
-  if (Status s = check_input(states, bias, table); !s) return s;
+  if (Status s = check_input(options_, states, bias, table); !s) return s;
   const TimeInto timed(times_.forward, parts_.clock);
   number_ = number;
   Status done = run_layers(number, states, bias, table);
@@ -87,12 +87,12 @@ void RankExecutor::enter_view(std::uint32_t number) noexcept {
   answers_tag_ = Tag{answers_tag.value() + 2 * number};
 }
 
-Status RankExecutor::check_input(std::span<const float> states, std::span<const float> bias,
-                                 const RoutingTable& table) const {
-  const ModelConfig& config = options_.config;
-  if (states.size() % config.width() != 0 || states.size() / config.width() > options_.max_tokens) {
+Status check_input(const ExecutorOptions& options, std::span<const float> states, std::span<const float> bias,
+                   const RoutingTable& table) {
+  const ModelConfig& config = options.config;
+  if (states.size() % config.width() != 0 || states.size() / config.width() > options.max_tokens) {
     return failure(Errc::invalid_argument, fmt::format("{} state values are not up to {} tokens of {}",
-                                                       states.size(), options_.max_tokens, config.hidden));
+                                                       states.size(), options.max_tokens, config.hidden));
   }
   if (bias.size() != config.layers() * config.experts()) {
     return failure(Errc::invalid_argument, fmt::format("{} biases for {} layers x {} experts", bias.size(),

@@ -23,6 +23,7 @@
 #include "moe/dispatch.hpp"
 #include "moe/expert_memory.hpp"
 #include "moe/expert_stage.hpp"
+#include "moe/forward_runner.hpp"
 #include "moe/gate.hpp"
 #include "moe/gate_stage.hpp"
 
@@ -63,6 +64,12 @@ struct ExecutorTimes {
   Clock::duration record{};    ///< In the recorder.
 };
 
+/// @return `invalid_argument` when config, topology, channel and memory do not fit together.
+[[nodiscard]] Status check_parts(const ExecutorOptions& options, const ExecutorParts& parts);
+/// @return `invalid_argument` with value and limit for what does not fit a forward of these options.
+[[nodiscard]] Status check_input(const ExecutorOptions& options, std::span<const float> states,
+                                 std::span<const float> bias, const RoutingTable& table);
+
 /// One rank of the expert-parallel model: norm, gate and top-k on its own tokens, all-to-all to the slots,
 /// the experts in its slots on everyone's tokens, all-to-all back, combine in order of choice, residual.
 ///
@@ -70,9 +77,9 @@ struct ExecutorTimes {
 /// replica that serves it or the number of ranks. One per rank and arm, on the rank's thread, which must have
 /// called `use_one_gemm_thread`. All ranks run the same forwards in the same order, with or without tokens of
 /// their own.
-class RankExecutor {
+class RankExecutor final : public ForwardRunner {
  public:
-  /// @return `invalid_argument` when config, topology, channel and memory do not fit together.
+  /// @return the error of `check_parts`.
   static Result<std::unique_ptr<RankExecutor>> make(const ExecutorOptions& options,
                                                     const ExecutorParts& parts);
 
@@ -88,25 +95,23 @@ class RankExecutor {
   ///         is closed, unless ExecutorOptions::survives_deaths, `states` is unspecified and the recorder has
   ///         dropped the forward.
   Status forward(Forward number, std::span<float> states, std::span<const float> bias,
-                 const RoutingTable& table);
+                 const RoutingTable& table) override;
 
   /// Goes on with the ranks that are alive in the topology now. What is under way from views before is not
   /// met any more.
-  void enter_view(std::uint32_t number) noexcept;
+  void enter_view(std::uint32_t number) noexcept override;
 
   /// Whether what forwards before have given up is over; until then there can be no other.
   /// @return `timeout` when that takes longer than the deadline.
-  Result<bool> has_let_go() { return all_to_all_.has_let_go(); }
+  Result<bool> has_let_go() override { return all_to_all_.has_let_go(); }
 
   /// Rows that each local slot processed in the last forward.
-  [[nodiscard]] std::span<const std::int64_t> rows(LayerId layer) const noexcept;
-  [[nodiscard]] const ExecutorTimes& times() const noexcept { return times_; }
+  [[nodiscard]] std::span<const std::int64_t> rows(LayerId layer) const noexcept override;
+  [[nodiscard]] const ExecutorTimes& times() const noexcept override { return times_; }
 
  private:
   RankExecutor(const ExecutorOptions& options, const ExecutorParts& parts);
 
-  [[nodiscard]] Status check_input(std::span<const float> states, std::span<const float> bias,
-                                   const RoutingTable& table) const;
   Status run_layers(Forward number, std::span<float> states, std::span<const float> bias,
                     const RoutingTable& table);
   Status run_layer(const BatchKey& key, std::span<float> states, std::span<const float> bias,

@@ -26,13 +26,12 @@ constexpr std::size_t w2 = 3;
 struct TensorKind {
   const char* name;
   ElementType type;
-  bool is_scale = false;
 };
 constexpr std::array<TensorKind, 6> kinds{{{"w13", ElementType::int8},
-                                           {"w13_scale", ElementType::float32, true},
+                                           {"w13_scale", ElementType::float32},
                                            {"w13_offset", ElementType::int32},
                                            {"w2", ElementType::int8},
-                                           {"w2_scale", ElementType::float32, true},
+                                           {"w2_scale", ElementType::float32},
                                            {"w2_offset", ElementType::int32}}};
 
 std::array<NzShape, 6> slot_shapes(const ModelConfig& config) noexcept {
@@ -114,12 +113,17 @@ TensorSpec ExpertMemory::spec_of(LayerId layer, std::size_t tensor) const {
   return spec;
 }
 
+std::vector<TensorSpec> ExpertMemory::tensors(LayerId layer) const {
+  std::vector<TensorSpec> specs;
+  for (std::size_t i = 0; i < num_tensors; ++i) specs.push_back(spec_of(layer, i));
+  return specs;
+}
+
 Status ExpertMemory::register_in(ExpertStore& store, RegisteredTensors which) {
   for (const LayerId layer : ids<LayerId>(config_.num_layers)) {
-    std::vector<TensorSpec> specs;
-    for (std::size_t i = 0; i < num_tensors; ++i) {
-      if (which == RegisteredTensors::without_scales && kinds[i].is_scale) continue;
-      specs.push_back(spec_of(layer, i));
+    std::vector<TensorSpec> specs = tensors(layer);
+    if (which == RegisteredTensors::without_scales) {
+      std::erase_if(specs, [](const TensorSpec& spec) { return spec.name.ends_with("scale"); });
     }
     if (Status registered = store.register_layer(layer, specs); !registered) return registered;
   }

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <vector>
 
 #include "moe/config.hpp"
 #include "moe/expert_buffer.hpp"
@@ -52,6 +53,9 @@ class ExpertMemory {
 
   /// Registers the tensors of every layer. This object must outlive the store's use.
   Status register_in(ExpertStore& store, RegisteredTensors which = RegisteredTensors::all);
+
+  /// How one layer lies, tensor by tensor in the order of Bundle: addresses for whoever keeps them.
+  [[nodiscard]] std::vector<TensorSpec> tensors(LayerId layer) const;
 
   /// The weights in `slot`, one of `slots()`, where they lie. Precondition: the layout is dense.
   [[nodiscard]] Bundle bundle(LayerId layer, SlotId slot) noexcept;

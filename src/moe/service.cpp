@@ -68,6 +68,7 @@ class RankService {
   Status finish_text();
   Status finish_recording();
   Status finish_traffic();
+  Status finish_replays();
   Status finish_times();
 
   void tell_forward(ArmId id, std::uint64_t forwards_of_block);
@@ -382,6 +383,7 @@ Status RankService::finish() {
   if (Status finished = finish_death(); !finished) return finished;
   if (Status finished = finish_text(); !finished) return finished;
   if (Status summed = finish_traffic(); !summed) return summed;
+  if (Status summed = finish_replays(); !summed) return summed;
   return finish_times();
 }
 
@@ -472,6 +474,16 @@ Status RankService::finish_traffic() {
                                    on.migration.within_nodes, on.migration.between_nodes};
   if (Status summed = members_.sum(sums); !summed) return summed;
   report_.traffic = {.forward = {sums[0], sums[1]}, .migration = {sums[2], sums[3]}};
+  return {};
+}
+
+Status RankService::finish_replays() {
+  const ReplayReport off = arm(ArmId::off).replays();
+  const ReplayReport on = arm(ArmId::on).replays();
+  std::array<std::int64_t, 4> sums{off.replays + on.replays, off.tokens + on.tokens,
+                                   off.padded_rows + on.padded_rows, off.tables + on.tables};
+  if (Status summed = members_.sum(sums); !summed) return summed;
+  report_.replays = {on.sizes, sums[0], sums[1], sums[2], sums[3]};
   return {};
 }
 

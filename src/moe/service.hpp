@@ -5,6 +5,7 @@
 #include "moe/expert_memory.hpp"
 #include "moe/gate_schedule.hpp"
 #include "moe/migration_report.hpp"
+#include "moe/replay/replay_report.hpp"
 #include "moe/speedup.hpp"
 #include "moe/text/model.hpp"
 #include "moe/text/recording.hpp"
@@ -71,13 +72,14 @@ struct ServiceOptions {
   Clock::duration deadline = std::chrono::seconds(60);  ///< For every wait of a forward.
   Clock::duration migration_deadline = std::chrono::seconds(60);  ///< For every wait of the engine.
   WeightLayout layout = WeightLayout::dense;                      ///< Of both arms.
-  std::vector<TransferFault> faults{};                            ///< Of the on arm's migrations.
-  std::optional<Survival> survival{};                             ///< Needs a fault-tolerant transport.
-  std::optional<RankFault> rank_fault{};                          ///< Beside survival.
+  bool graph_replay = false;              ///< Both arms record a forward once and replay it.
+  std::vector<TransferFault> faults{};    ///< Of the on arm's migrations.
+  std::optional<Survival> survival{};     ///< Needs a fault-tolerant transport.
+  std::optional<RankFault> rank_fault{};  ///< Beside survival.
   /// In place of generated weights and tokens; `model` is then the shape of its experts, `schedule` its bias.
   /// Not together with survival.
   std::shared_ptr<const TextService> text{};
-  std::optional<Mutant> mutant{};  ///< Breaks the on arm: wrong_scale or one of the engine's.
+  std::optional<Mutant> mutant{};  ///< Breaks the on arm: wrong_scale, new_storage or one of the engine's.
   std::uint64_t reference_batches =
       4;  ///< Forwards per rank whose whole output is computed again by the reference.
 
@@ -164,6 +166,7 @@ struct ServiceReport {
   MigrationReport migration;
   std::optional<DeathReport> death;
   ServiceTraffic traffic;
+  ReplayReport replays;  ///< Of both arms over all ranks; empty without graph replay.
   std::optional<TextReport> text;
   std::vector<BlockReport> blocks;  ///< In the order in which they ran.
 };

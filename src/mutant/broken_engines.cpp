@@ -186,6 +186,7 @@ Result<std::unique_ptr<Engine>> make_engine(std::optional<Mutant> mutant, const 
       return make(std::type_identity<StaleProgramResumed>{});
     case Mutant::wrong_scale:
     case Mutant::stale_map:
+    case Mutant::new_storage:
       break;
   }
   return make(std::type_identity<StepEngine>{});

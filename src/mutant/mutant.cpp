@@ -23,6 +23,8 @@ std::string_view to_string(Mutant mutant) noexcept {
       return "vote-ignored";
     case Mutant::stale_program_resumed:
       return "stale-program-resumed";
+    case Mutant::new_storage:
+      return "new-storage";
   }
   return "unknown";
 }
@@ -50,6 +52,8 @@ std::string_view describe(Mutant mutant) noexcept {
       return "a no is taken for a yes";
     case Mutant::stale_program_resumed:
       return "a rolled back program goes on from a newer epoch";
+    case Mutant::new_storage:
+      return "weights go to new storage, while captured graphs read the old";
   }
   return "unknown";
 }

@@ -29,6 +29,8 @@ enum class Mutant : std::uint8_t {
   neighbour_rewritten,    ///< The commit also writes a slot that the program does not name.
   vote_ignored,           ///< The coordinator takes a no for a yes.
   stale_program_resumed,  ///< A program that was rolled back goes on once something newer was committed.
+  new_storage,  ///< Migrations write other storage than graphs have captured: whoever replaces a tensor
+                ///< instead of copying into it.
 };
 
 inline constexpr Mutant all_mutants[]{Mutant::wrong_scale,
@@ -38,7 +40,8 @@ inline constexpr Mutant all_mutants[]{Mutant::wrong_scale,
                                       Mutant::stale_map,
                                       Mutant::neighbour_rewritten,
                                       Mutant::vote_ignored,
-                                      Mutant::stale_program_resumed};
+                                      Mutant::stale_program_resumed,
+                                      Mutant::new_storage};
 
 /// "wrong-scale", "table-before-weights", …
 [[nodiscard]] std::string_view to_string(Mutant mutant) noexcept;

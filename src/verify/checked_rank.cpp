@@ -27,17 +27,20 @@ Fault script_of(const CaseFault& fault) {
   return scripted;
 }
 
+LayoutWeights::Options weights_of(const CheckedRank::Setup& setup) {
+  return {.layers = setup.drawn.layers,
+          .arrangement = setup.drawn.arrangement,
+          .num_fused = setup.drawn.num_fused,
+          .forgets_scales = setup.mutant == Mutant::wrong_scale};
+}
+
 bool is_same_step(const Step& a, const Step& b) { return a.moves == b.moves && a.vacations == b.vacations; }
 
 }  // namespace
 
 CheckedRank::CheckedRank(const Setup& setup, RoutingTable table)
     : setup_(setup),
-      weights_({.layers = setup.drawn.layers,
-                .arrangement = setup.drawn.arrangement,
-                .num_fused = setup.drawn.num_fused,
-                .forgets_scales = setup.mutant == Mutant::wrong_scale},
-               setup.drawn.topology.slots_of(setup.rank)),
+      weights_(weights_of(setup), setup.drawn.topology.slots_of(setup.rank)),
       fingerprint_(weights_.store().fingerprint()),
       publisher_(std::move(table)),
       counts_(setup.drawn.first.num_layers(), setup.drawn.first.num_slots(), setup.drawn.first.num_experts(),
@@ -45,6 +48,10 @@ CheckedRank::CheckedRank(const Setup& setup, RoutingTable table)
       contents_(
           SlotContents::with_marked_vacancies(setup.drawn.first, setup.drawn.topology.slots_of(setup.rank))) {
   weights_.fill(contents_);
+  if (setup.mutant == Mutant::new_storage) {
+    replacement_.emplace(weights_of(setup), contents_.slots());
+    replacement_->fill(contents_);
+  }
   for (std::size_t i = 0; i < setup.drawn.pace.max_in_flight; ++i)
     lanes_.push_back(std::make_unique<Lane>(publisher_));
 }
@@ -59,8 +66,9 @@ Result<std::unique_ptr<CheckedRank>> CheckedRank::make(const Setup& setup,
   options.liveness = setup.liveness;
   options.source = setup.source;
   Result<std::unique_ptr<Engine>> engine =
-      make_engine(setup.mutant, options, rank->with_faults(std::move(channel)), rank->weights_.store(),
-                  rank->publisher_, drawn.topology, drawn.first, setup.clock);
+      make_engine(setup.mutant, options, rank->with_faults(std::move(channel)),
+                  (rank->replacement_ ? *rank->replacement_ : rank->weights_).store(), rank->publisher_,
+                  drawn.topology, drawn.first, setup.clock);
   if (!engine) return failure(std::move(engine));
   rank->engine_ = std::move(*engine);
   rank->engine_->set_observer(rank.get());

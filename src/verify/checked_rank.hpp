@@ -135,7 +135,8 @@ class CheckedRank final : public EngineObserver {
   [[nodiscard]] bool is_named_by_last_step(const Difference& difference) const;
 
   Setup setup_;
-  LayoutWeights weights_;
+  LayoutWeights weights_;                     ///< Whose addresses batches have captured.
+  std::optional<LayoutWeights> replacement_;  ///< What the engine writes instead, with Mutant::new_storage.
   std::uint64_t fingerprint_;
   TablePublisher publisher_;
   std::vector<std::unique_ptr<Lane>> lanes_;

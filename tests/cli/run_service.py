@@ -150,6 +150,35 @@ class Run(ProgramTest):
         self.assertEqual([fault["struck"] for fault in document["faults"]], [True, True, False])
         self.assertIn("drop at transfer 1000000: not reached", summary)
 
+    def test_graph_replay(self):
+        for layout in ("dense", "nz"):
+            document, summary = self.serve_telling(*SMALL, "--ranks", 2, "--layout", layout, "--graph-replay")
+            self.check(document, "inproc", 2)
+            self.assertIs(document["graph_replay"], True)
+            replay = document["replay"]
+            self.assertEqual(replay["sizes"], [1, 2, 4, 8, 16, 32, 64])
+            self.assertEqual((replay["replays"], replay["tokens"]), (2 * 2 * 16, 2 * 2 * 16 * 64))
+            self.assertEqual(replay["padded_rows"], 0)  # Every forward has as many tokens as the largest.
+            self.assertGreater(replay["tables"], 4)  # One for each arm and rank, and those of new epochs.
+            self.assertIn("replay     7 forwards recorded for up to 64 tokens, replayed 64 times", summary)
+
+    def test_without_graph_replay_nothing_is_said_of_it(self):
+        document, summary = self.serve_telling(*SMALL, "--ranks", 2)
+        self.assertEqual((document["graph_replay"], document["replay"]), (False, None))
+        self.assertNotIn("\nreplay ", summary)
+
+    def test_graph_replay_with_exact_shares(self):
+        document = self.serve(*SMALL, "--ranks", 3, "--split", "exact", "--graph-replay")
+        self.check(document, "inproc", 3)
+        self.assertEqual(document["splits"], 16)
+
+    def test_a_mutant_that_only_captured_addresses_notice(self):
+        document, summary = self.serve_telling(*SMALL, "--ranks", 2, "--graph-replay", "--mutant", "new-storage",
+                                               status=1)
+        self.assertIs(document["outputs_identical"], False)
+        self.assertGreater(document["migrations"], 0)
+        self.assertIn("new-storage: noticed", summary)
+
     def test_mutants_change_outputs(self):
         for mutant in ("wrong-scale", "table-before-weights"):
             document, summary = self.serve_telling(*SMALL, "--ranks", 2, "--mutant", mutant, status=1)
@@ -267,6 +296,9 @@ class Refusals(ProgramTest):
 
     def test_mutants_that_do_not_show_in_outputs(self):
         self.fail_with(2, "run", "--mutant", "vote-ignored", says=("--mutant", "wrong-scale", "table-before-weights"))
+
+    def test_a_mutant_that_needs_replay(self):
+        self.fail_with(2, "run", "--mutant", "new-storage", says=("--mutant", "needs --graph-replay"))
 
     def test_unknown_layout(self):
         self.fail_with(2, "run", "--layout", "strided", says=("--layout", "dense", "nz"))

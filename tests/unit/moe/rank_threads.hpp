@@ -16,6 +16,7 @@
 #include "moe/executor.hpp"
 #include "moe/gemm.hpp"
 #include "moe/reference.hpp"
+#include "moe/replay/replay_executor.hpp"
 #include "moe/token_stream.hpp"
 
 namespace trimtab::moe {
@@ -85,11 +86,19 @@ class RankThreads {
                                                    Clock::duration deadline = std::chrono::seconds(60),
                                                    std::function<Status()> while_waiting = {}) {
     use_one_gemm_thread();
-    auto& recorder = recorders_[rank.index()];
-    return std::move(
-        *RankExecutor::make({config_, max_tokens, deadline, {}},
-                            {channel(rank), topology_, weights_, memory(rank),
-                             recorder ? &*recorder : nullptr, clock_, std::move(while_waiting)}));
+    return std::move(*RankExecutor::make({config_, max_tokens, deadline, {}},
+                                         parts_of(rank, memory(rank), std::move(while_waiting))));
+  }
+  /// The same with forwards that are recorded now, from the weights in `memory`.
+  [[nodiscard]] std::unique_ptr<ReplayExecutor> make_replay(
+      Rank rank, std::size_t max_tokens, const ExpertMemory& memory,
+      Clock::duration deadline = std::chrono::seconds(60), std::function<Status()> while_waiting = {}) {
+    use_one_gemm_thread();
+    return std::move(*ReplayExecutor::make({config_, max_tokens, deadline, {}},
+                                           parts_of(rank, memory, std::move(while_waiting))));
+  }
+  [[nodiscard]] std::unique_ptr<ReplayExecutor> make_replay(Rank rank, std::size_t max_tokens) {
+    return make_replay(rank, max_tokens, memory(rank));
   }
   [[nodiscard]] const RoutingTable& table(Rank rank) const { return tables_[rank.index()]; }
 
@@ -115,6 +124,13 @@ class RankThreads {
   }
 
  private:
+  [[nodiscard]] ExecutorParts parts_of(Rank rank, const ExpertMemory& memory,
+                                       std::function<Status()> while_waiting = {}) {
+    auto& recorder = recorders_[rank.index()];
+    return {channel(rank),           topology_, weights_, memory, recorder ? &*recorder : nullptr, clock_,
+            std::move(while_waiting)};
+  }
+
   ModelConfig config_;
   Topology topology_;
   std::vector<std::unique_ptr<Transport>> channels_;

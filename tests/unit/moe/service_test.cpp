@@ -6,6 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -44,8 +46,8 @@ ServiceOptions options_for(std::int32_t ranks) {
   return options;
 }
 
-/// Every rank's report, by rank.
-std::vector<ServiceReport> serve(const ServiceOptions& options) {
+/// Every rank's report, by rank; but of the one that ends early, if any.
+std::vector<ServiceReport> serve_losing(const ServiceOptions& options, std::optional<Rank> lost) {
   auto ends = *make_inproc_transports(options.topology.num_ranks());
   std::vector<ServiceReport> reports(ends.size());
   const SteadyClock clock;
@@ -54,13 +56,18 @@ std::vector<ServiceReport> serve(const ServiceOptions& options) {
     threads.emplace_back([&, r] {
       use_one_gemm_thread();
       Result<ServiceReport> report = serve_rank(options, *ends[r], clock, nullptr);
-      EXPECT_TRUE(report.has_value()) << (report ? "" : report.error().message);
+      const bool is_lost = lost && lost->index() == r;
+      EXPECT_EQ(report.has_value(), !is_lost) << (report ? "" : report.error().message);
       if (report) reports[r] = std::move(*report);
       if (!report) ends[r]->close();
     });
   }
   for (std::thread& thread : threads) thread.join();
   return reports;
+}
+
+std::vector<ServiceReport> serve(const ServiceOptions& options) {
+  return serve_losing(options, std::nullopt);
 }
 
 TEST(Service, ServesAlikeInEveryLayout) {
@@ -111,6 +118,68 @@ TEST(Service, NoticesMutants) {
     options.mutant = mutant;
     options.block_forwards = 16;
     EXPECT_FALSE(serve(options)[0].outputs_identical) << to_string(mutant);
+  }
+}
+
+TEST(Service, ServesAlikeByReplayInEveryLayout) {
+  for (const WeightLayout layout : {WeightLayout::dense, WeightLayout::nz}) {
+    ServiceOptions options = options_for(2);
+    options.layout = layout;
+    options.graph_replay = true;
+    for (const ServiceReport& report : serve(options)) {
+      EXPECT_TRUE(report.outputs_identical);
+      EXPECT_EQ(report.unchanged_slots_written, 0);
+      EXPECT_GT(report.migrations, 0);
+      EXPECT_GT(report.rows_on_moved_slots, 0);
+      EXPECT_EQ(report.rolled_back, 0) << report.last_problem;
+      EXPECT_EQ(report.windows_refused, 0);
+      // Two arms on two ranks.
+      EXPECT_EQ(report.replays.replays, static_cast<std::int64_t>(4 * options.forwards()));
+      EXPECT_EQ(report.replays.tokens, 24 * report.replays.replays);
+      // The first table of each arm and rank, and on both ranks one for each epoch that a forward followed.
+      EXPECT_GT(report.replays.tables, 4);
+      EXPECT_LE(report.replays.tables, 4 + 2 * report.epochs);
+    }
+  }
+}
+
+TEST(Service, ReplaysWhatIsLeftWhenARankIsLost) {
+  const std::filesystem::path folder = std::filesystem::temp_directory_path() / "trimtab_replay_survival";
+  std::filesystem::create_directories(folder);
+  ServiceOptions options = options_for(3);
+  options.topology = *Topology::make_uniform(3, 1, 21);
+  options.graph_replay = true;
+  options.survival.emplace().checkpoint = folder;
+  options.rank_fault.emplace();
+  options.rank_fault->rank = Rank{1};
+  options.rank_fault->forward = 20;
+  options.rank_fault->ends_rank = true;
+  options.rank_fault->strike = [] {};
+  const std::vector<ServiceReport> reports = serve_losing(options, Rank{1});
+  for (const Rank rank : {Rank{0}, Rank{2}}) {
+    const ServiceReport& report = reports[rank.index()];
+    EXPECT_TRUE(report.outputs_identical);
+    ASSERT_TRUE(report.death);
+    EXPECT_GT(report.death->tokens_taken_over, 0);
+    // Room for a lost rank's tokens is padding as long as it lives.
+    EXPECT_GT(report.replays.padded_rows, 0);
+  }
+  std::filesystem::remove_all(folder);
+}
+
+// Migrations into other storage than was captured: what runs operation by operation looks where weights are
+// now.
+TEST(Service, OnlyReplayNoticesWeightsInNewStorage) {
+  ServiceOptions options = options_for(2);
+  options.mutant = Mutant::new_storage;
+  options.block_forwards = 16;
+  const ServiceReport plain = serve(options)[0];
+  EXPECT_TRUE(plain.outputs_identical);
+  EXPECT_GT(plain.rows_on_moved_slots, 0);
+  for (const WeightLayout layout : {WeightLayout::dense, WeightLayout::nz}) {
+    options.layout = layout;
+    options.graph_replay = true;
+    EXPECT_FALSE(serve(options)[0].outputs_identical);
   }
 }
 

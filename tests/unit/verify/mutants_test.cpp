@@ -47,7 +47,8 @@ TEST_P(Mutants, AreCaughtByTheirCheck) {
                                        {Mutant::stale_map, Check::counts},
                                        {Mutant::neighbour_rewritten, Check::unnamed_bytes},
                                        {Mutant::vote_ignored, Check::doubt},
-                                       {Mutant::stale_program_resumed, Check::step_of_program}};
+                                       {Mutant::stale_program_resumed, Check::step_of_program},
+                                       {Mutant::new_storage, Check::served_bytes}};
   EXPECT_EQ(first_catch(GetParam())->check, checks.at(GetParam()));
 }
 
