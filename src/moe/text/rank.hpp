@@ -27,8 +27,8 @@ class TextRank {
   /// Rows that went through an arm since it was asked last.
   [[nodiscard]] std::int64_t take_rows(ArmId id) noexcept;
 
-  /// Has the reference answer up to `most` of the requests that the off arm has answered, spread over the
-  /// run.
+  /// Has the reference answer up to `most` of the off arm's requests, spread over the run: finished ones, and
+  /// where these are too few some that are under way, as far as they came.
   [[nodiscard]] bool equals_reference(std::uint64_t most);
   [[nodiscard]] std::int64_t num_checked() const noexcept { return num_checked_; }
 

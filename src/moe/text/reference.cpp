@@ -164,12 +164,12 @@ std::uint8_t next_byte(const Reals& logits, const Sampling& sampling, std::uint6
 
 }  // namespace
 
-TextAnswer answer_by_reference(const TextModel& model, const TextTraffic& traffic,
-                               const TextRequest& request) {
+TextAnswer answer_by_reference(const TextModel& model, const TextTraffic& traffic, const TextRequest& request,
+                               std::size_t num_rows) {
   TextAnswer answer{.request = request};
   Sequence sequence(model);
   const std::size_t prompt = request.prompt.size();
-  for (std::size_t position = 0; answer.said.size() < traffic.new_bytes; ++position) {
+  for (std::size_t position = 0; position < num_rows; ++position) {
     const bool is_prompt = position < prompt;
     const Reals logits = sequence.step(is_prompt ? request.prompt[position] : answer.said[position - prompt]);
     const std::array<std::uint64_t, 2> both{answer.digest, checksum_of(std::as_bytes(std::span(logits)))};
@@ -180,6 +180,7 @@ TextAnswer answer_by_reference(const TextModel& model, const TextTraffic& traffi
       answer.said.push_back(next_byte(logits, traffic.sampling, request.id, position + 1));
     }
   }
+  answer.num_rows = num_rows;
   return answer;
 }
 

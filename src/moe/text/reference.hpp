@@ -10,10 +10,11 @@
 namespace trimtab::moe {
 
 /// Answers a request the plain way: one process, byte after byte, scalar loops, no slots, no batches, no
-/// oneDNN, no code of the runtime's but the reader of the model. Must give the same bytes, bits and logits.
+/// oneDNN, no code of the runtime's but the reader of the model. `num_rows` bytes go through the model; an
+/// answer that came as far must have the same bytes, bits and digest.
 ///
 /// Takes milliseconds per byte. Threads: independent calls.
 [[nodiscard]] TextAnswer answer_by_reference(const TextModel& model, const TextTraffic& traffic,
-                                             const TextRequest& request);
+                                             const TextRequest& request, std::size_t num_rows);
 
 }  // namespace trimtab::moe

@@ -38,19 +38,19 @@ std::uint8_t TextSession::byte_at(const Sequence& sequence, std::size_t position
 }
 
 bool TextSession::is_prefilling(const Sequence& sequence) noexcept {
-  return sequence.position < sequence.answer.request.prompt.size();
+  return sequence.answer.num_rows < sequence.answer.request.prompt.size();
 }
 
 void TextSession::take_rows(Sequence& sequence, std::size_t count) {
   (is_prefilling(sequence) ? counts_.prefilled : counts_.decoded) += static_cast<std::int64_t>(count);
   for (std::size_t i = 0; i < count; ++i) {
-    const std::size_t position = sequence.position + i;
+    const std::size_t position = sequence.answer.num_rows + i;
     rows_.push_back({sequence.place, position});
     origins_.push_back({sequence.answer.request.id, sequence.answer.request.domain, position,
                         position < sequence.answer.request.prompt.size()});
     bytes_.push_back(byte_at(sequence, position));
   }
-  sequence.num_rows = count;
+  sequence.num_taken = count;
 }
 
 void TextSession::admit(Forward forward) {
@@ -65,7 +65,7 @@ std::span<float> TextSession::begin(Forward forward) {
   rows_.clear();
   origins_.clear();
   bytes_.clear();
-  std::ranges::for_each(active_, [](Sequence& sequence) { sequence.num_rows = 0; });
+  std::ranges::for_each(active_, [](Sequence& sequence) { sequence.num_taken = 0; });
   for (Sequence& sequence : active_) {
     if (!is_prefilling(sequence) && rows_.size() < max_rows_) take_rows(sequence, 1);
   }
@@ -74,8 +74,8 @@ std::span<float> TextSession::begin(Forward forward) {
     if (i == active_.size()) admit(forward);
     Sequence& sequence = active_[i];
     if (!is_prefilling(sequence)) continue;
-    take_rows(sequence,
-              std::min(sequence.answer.request.prompt.size() - sequence.position, max_rows_ - rows_.size()));
+    take_rows(sequence, std::min(sequence.answer.request.prompt.size() - sequence.answer.num_rows,
+                                 max_rows_ - rows_.size()));
   }
   states_.resize(rows_.size() * config_.width());
   layers_.begin(rows_, bytes_, states_);
@@ -87,7 +87,7 @@ void TextSession::finish_row(Sequence& sequence, std::span<const float> logits) 
   const std::vector<std::uint8_t>& prompt = answer.request.prompt;
   const std::array<std::uint64_t, 2> both{answer.digest, checksum_of(std::as_bytes(logits))};
   answer.digest = checksum_of(std::as_bytes(std::span(both)));
-  const std::size_t next = ++sequence.position;
+  const std::size_t next = ++sequence.answer.num_rows;
   if (next >= prompt.size()) {
     answer.said.push_back(choose_byte(logits, traffic_.sampling, answer.request.id, next));
     return;
@@ -104,13 +104,13 @@ void TextSession::finish_rows(std::span<const float> logits) {
   std::vector<Sequence*> order;
   for (const bool wanted : {false, true}) {
     for (Sequence& sequence : active_) {
-      if (sequence.num_rows > 0 && is_prefilling(sequence) == wanted) order.push_back(&sequence);
+      if (sequence.num_taken > 0 && is_prefilling(sequence) == wanted) order.push_back(&sequence);
     }
   }
   const std::size_t vocabulary = config_.tokens();
   std::size_t row = 0;
   for (Sequence* sequence : order) {
-    for (; sequence->num_rows > 0; --sequence->num_rows, ++row)
+    for (; sequence->num_taken > 0; --sequence->num_taken, ++row)
       finish_row(*sequence, logits.subspan(row * vocabulary, vocabulary));
   }
 }
@@ -141,6 +141,12 @@ const TextAnswer* TextSession::being_said() const noexcept {
   const auto found =
       std::ranges::find_if(active_, [](const Sequence& sequence) { return !sequence.answer.said.empty(); });
   return found == active_.end() ? nullptr : &found->answer;
+}
+
+std::vector<TextAnswer> TextSession::unfinished() const {
+  std::vector<TextAnswer> answers;
+  for (const Sequence& sequence : active_) answers.push_back(sequence.answer);
+  return answers;
 }
 
 std::uint64_t TextSession::finish() {

@@ -20,6 +20,7 @@ struct TextAnswer {
   TextRequest request{};
   std::vector<std::uint8_t> said{};  ///< As many as the traffic wants, once it is done.
   double bits = 0.0;                 ///< What the model needs to say the prompt, its first byte 0 excepted.
+  std::size_t num_rows = 0;          ///< Bytes of it that went through the model.
   std::uint64_t digest = 0;          ///< Of all its logits, in order.
 };
 
@@ -75,14 +76,15 @@ class TextSession final : public AroundExperts {
   [[nodiscard]] const ModelConfig& experts() const noexcept { return config_.experts; }
   /// In the order in which they were done.
   [[nodiscard]] const std::vector<TextAnswer>& answers() const noexcept { return answers_; }
+  /// Those that are under way, in order of arrival.
+  [[nodiscard]] std::vector<TextAnswer> unfinished() const;
   [[nodiscard]] std::size_t cache_bytes() const noexcept { return layers_.cache_bytes(); }
 
  private:
   struct Sequence {
     TextAnswer answer;
-    std::size_t place = 0;     ///< In the cache.
-    std::size_t position = 0;  ///< Of the next row.
-    std::size_t num_rows = 0;  ///< In this forward.
+    std::size_t place = 0;      ///< In the cache.
+    std::size_t num_taken = 0;  ///< Rows in this forward.
   };
 
   [[nodiscard]] static std::uint8_t byte_at(const Sequence& sequence, std::size_t position) noexcept;
