@@ -28,6 +28,7 @@ ordered_json block_document(const moe::BlockReport& block) {
           {"first_forward", block.first_forward},
           {"forwards", block.num_forwards},
           {"tokens", block.tokens},
+          {"bits_per_byte", block.bits_per_byte > 0.0 ? ordered_json(block.bits_per_byte) : ordered_json()},
           {"seconds", block.seconds},
           {"imbalance", block.imbalance},
           {"epoch", block.epoch},

@@ -80,16 +80,19 @@ void RunView::draw(const std::vector<std::string>& lines) {
 void RunView::on_block(const moe::BlockReport& block) {
   const std::vector<std::string> below = lines_;
   draw({});
+  const bool is_text = block.bits_per_byte > 0.0;
   if (!has_header_) {
-    print_talk(fmt::format("{:>9}  {:<9}  {:>9}  {:>5}  {:>5}  {:>8}  {:>8}\n", "forwards", "balancing",
-                           "imbalance", "epoch", "moves", "moved MB", "stall ms"));
+    print_talk(fmt::format("{:>9}  {:<9}  {:>9}  {:>5}  {:>5}  {:>8}  {:>8}{}\n", "forwards", "balancing",
+                           "imbalance", "epoch", "moves", "moved MB", "stall ms",
+                           is_text ? "  bits/byte" : ""));
     has_header_ = true;
   }
   const std::string forwards =
       fmt::format("{}-{}", block.first_forward, block.first_forward + block.num_forwards - 1);
-  print_talk(fmt::format("{:>9}  {:<9}  {:>9.3f}  {:>5}  {:>5}  {:>8.1f}  {:>8.1f}\n", forwards,
+  print_talk(fmt::format("{:>9}  {:<9}  {:>9.3f}  {:>5}  {:>5}  {:>8.1f}  {:>8.1f}{}\n", forwards,
                          name_of(block.arm), block.imbalance, block.epoch, block.slots_moved,
-                         static_cast<double>(block.bytes_moved) / 1e6, block.stall_ms));
+                         static_cast<double>(block.bytes_moved) / 1e6, block.stall_ms,
+                         is_text ? fmt::format("  {:>9.4f}", block.bits_per_byte) : ""));
   draw(below);
 }
 

@@ -12,6 +12,7 @@
 #include <trimtab/transport/collectives.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <map>
 #include <memory>
@@ -57,7 +58,7 @@ class RankService {
   void note_repeated(std::uint64_t forward);
   Result<bool> time_block(ArmId id, std::uint64_t first_forward, double& seconds);
   void keep_outputs(ArmId id, std::uint64_t first_forward);
-  [[nodiscard]] std::int64_t take_rows(ArmId id);
+  Status count_tokens(ArmId id, BlockReport& block);
   Result<BlockReport> reduce_block(ArmId id, const ArmBlock& mine);
   [[nodiscard]] bool is_reference_forward(std::uint64_t forward) const;
   [[nodiscard]] bool check_reference();
@@ -285,10 +286,21 @@ void RankService::keep_outputs(ArmId id, std::uint64_t first_forward) {
   }
 }
 
-/// Of one block.
-std::int64_t RankService::take_rows(ArmId id) {
-  return text_ ? text_->take_rows(id)
-               : options_.tokens_per_rank * static_cast<std::int64_t>(options_.block_forwards);
+/// What all ranks served in one block.
+Status RankService::count_tokens(ArmId id, BlockReport& block) {
+  const auto generated = static_cast<std::int64_t>(own_tokens() * options_.block_forwards);
+  const ServedText mine = text_ ? text_->take(id) : ServedText{.rows = generated};
+  const Result<std::vector<std::int64_t>> all =
+      members_.gather(std::array{mine.rows, mine.bytes, std::bit_cast<std::int64_t>(mine.bits)});
+  if (!all) return tl::unexpected(all.error());
+  std::int64_t bytes = 0;
+  for (std::size_t i = 0; i < all->size(); i += 3) {
+    block.tokens += (*all)[i];
+    bytes += (*all)[i + 1];
+    block.bits_per_byte += std::bit_cast<double>((*all)[i + 2]);
+  }
+  block.bits_per_byte /= static_cast<double>(std::max<std::int64_t>(1, bytes));
+  return {};
 }
 
 /// Sums and gathers one block over the ranks; adds this rank's part to the totals.
@@ -307,11 +319,11 @@ Result<BlockReport> RankService::reduce_block(ArmId id, const ArmBlock& mine) {
     block.imbalance += compute_imbalance(by_rank, arm(id).topology()).max_over_mean() /
                        static_cast<double>(mine.rows.size());
   }
-  std::array<std::int64_t, 3> sums{mine.slots_moved, mine.bytes_moved, take_rows(id)};
-  if (Status summed = members_.sum(sums); !summed) return failure(std::move(summed));
-  block.slots_moved = sums[0];
-  block.bytes_moved = sums[1];
-  block.tokens = sums[2];
+  std::array<std::int64_t, 2> moved{mine.slots_moved, mine.bytes_moved};
+  if (Status summed = members_.sum(moved); !summed) return failure(std::move(summed));
+  block.slots_moved = moved[0];
+  block.bytes_moved = moved[1];
+  if (Status counted = count_tokens(id, block); !counted) return failure(std::move(counted));
   const std::array<std::int64_t, 1> stall{mine.stall.count()};
   Result<std::vector<std::int64_t>> stalls = members_.gather(stall);
   if (!stalls) return failure(std::move(stalls));

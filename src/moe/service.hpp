@@ -91,7 +91,8 @@ struct BlockReport {
   ArmId arm = ArmId::off;
   std::uint64_t first_forward = 0;  ///< Of the stream; the same tokens are served by the other arm's block.
   std::uint64_t num_forwards = 0;
-  std::int64_t tokens = 0;  ///< Served in it.
+  std::int64_t tokens = 0;     ///< Served in it.
+  double bits_per_byte = 0.0;  ///< Of the prompts that a real model read; 0 without any.
   double seconds =
       0.0;  ///< From before the first forward to after the last work the arm began, slowest rank.
   double imbalance = 1.0;        ///< Mean over (forward, layer).

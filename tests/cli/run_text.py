@@ -46,6 +46,9 @@ class RunText(ProgramTest):
         for sample in text["samples"]:
             self.assertEqual(len(sample["prompt"]), 20)
             self.assertGreater(len(sample["said"]), 0)
+        bits = [[block["bits_per_byte"] for block in document["blocks"] if block["balancing"] is arm]
+                for arm in (False, True)]
+        self.assertEqual(*bits)
         rows = sum(block["tokens"] for block in document["blocks"] if not block["balancing"])
         self.assertEqual(text["prefilled"] + text["decoded"], rows)
 

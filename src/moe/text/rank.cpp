@@ -5,6 +5,7 @@
 #include <bit>
 #include <iterator>
 #include <string>
+#include <utility>
 
 #include "moe/text/reference.hpp"
 
@@ -30,11 +31,15 @@ std::uint64_t TextRank::finish(ArmId id) {
   return checksum;
 }
 
-std::int64_t TextRank::take_rows(ArmId id) noexcept {
+ServedText TextRank::take(ArmId id) noexcept {
   const TextCounts& counts = session(id).counts();
-  const std::int64_t before = rows_[static_cast<std::size_t>(id)];
-  rows_[static_cast<std::size_t>(id)] = counts.prefilled + counts.decoded;
-  return rows_[static_cast<std::size_t>(id)] - before;
+  ServedText now{.rows = counts.prefilled + counts.decoded};
+  for (const DomainCount& domain : counts.domains) {
+    now.bytes += domain.bytes;
+    now.bits += domain.bits;
+  }
+  const ServedText before = std::exchange(taken_[static_cast<std::size_t>(id)], now);
+  return {now.rows - before.rows, now.bytes - before.bytes, now.bits - before.bits};
 }
 
 bool TextRank::equals_reference(std::uint64_t most) {

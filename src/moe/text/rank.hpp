@@ -15,6 +15,13 @@
 
 namespace trimtab::moe {
 
+/// What went through the model.
+struct ServedText {
+  std::int64_t rows = 0;
+  std::int64_t bytes = 0;  ///< Of prompts, and what the model needed to say them.
+  double bits = 0.0;
+};
+
 /// What one rank serves of a real model in both arms, and what is reported of it. One thread.
 class TextRank {
  public:
@@ -24,8 +31,8 @@ class TextRank {
   [[nodiscard]] TextSession& session(ArmId id) noexcept { return *sessions_[static_cast<std::size_t>(id)]; }
   /// After a forward. @return the checksum of its outputs.
   std::uint64_t finish(ArmId id);
-  /// Rows that went through an arm since it was asked last.
-  [[nodiscard]] std::int64_t take_rows(ArmId id) noexcept;
+  /// What went through an arm since it was asked last.
+  [[nodiscard]] ServedText take(ArmId id) noexcept;
 
   /// Has the reference answer up to `most` of the off arm's requests, spread over the run: finished ones, and
   /// where these are too few some that are under way, as far as they came.
@@ -45,7 +52,7 @@ class TextRank {
 
   const TextService& service_;
   std::array<std::unique_ptr<TextSession>, 2> sessions_;  ///< By ArmId.
-  std::array<std::int64_t, 2> rows_{};                    ///< Taken so far.
+  std::array<ServedText, 2> taken_{};                     ///< So far.
   std::int64_t num_checked_ = 0;
   RecordedRows recorded_;
 };
