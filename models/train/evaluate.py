@@ -102,7 +102,7 @@ def write_whole(path, content):
     scratch.replace(path)
 
 
-def publish(arguments):
+def main(arguments):
     """Everything in `arguments.out`, from the kept state."""
     program, folder = program_of(arguments), options.corpus_of(arguments)
     torch.set_num_threads(arguments.threads)
@@ -126,4 +126,4 @@ def publish(arguments):
 
 
 if __name__ == "__main__":
-    publish(parse(sys.argv[1:]))
+    main(parse(sys.argv[1:]))

@@ -118,7 +118,7 @@ def main(arguments):
     training.resume()
     training.run()
     if arguments.out:
-        evaluate.publish(arguments)
+        evaluate.main(arguments)
 
 
 if __name__ == "__main__":
