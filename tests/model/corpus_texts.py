@@ -63,6 +63,11 @@ class Division(unittest.TestCase):
         texts = [text for part in parts.values() for text in bytes(part).split(b"\0")[1:]]
         self.assertEqual(sorted(texts), sorted(text for _, text in given))
 
+    def test_pieces_of_a_text_are_divided_one_by_one(self):
+        given = list(corpus.pieces_of("long", b"x" * (300 * corpus.PIECE)))
+        self.assertGreater(corpus.divided(given)["heldout"].count(b"\0"), 1)
+        self.assertGreater(corpus.divided(given)["train"].count(b"\0"), 200)
+
     def test_a_twentieth_is_held_out(self):
         given = [piece for index in range(4000) for piece in corpus.pieces_of(f"short{index}", b"x")]
         self.assertAlmostEqual(corpus.divided(given)["heldout"].count(b"\0") / 4000, 0.05, delta=0.01)
@@ -74,7 +79,9 @@ class Division(unittest.TestCase):
         self.assertGreater(len(few["heldout"]), 0)
 
     def test_domain_ends_where_it_has_enough(self):
-        parts = corpus.divided(pieces(2 * corpus.MOST_BYTES // corpus.PIECE))
+        given = pieces(2 * corpus.MOST_BYTES // corpus.PIECE)
+        parts = corpus.divided(given)
+        self.assertTrue(corpus.divided(reversed(given)) == parts)
         size = sum(len(part) - part.count(b"\0") for part in parts.values())
         self.assertGreaterEqual(size, corpus.MOST_BYTES)
         self.assertLess(size, corpus.MOST_BYTES + corpus.PIECE)

@@ -77,10 +77,11 @@ class Routing(unittest.TestCase):
         self.assertEqual(routing.imbalances(counts), [1.0, 8.0, 12 / 5])
 
     def test_overlap_counts_hot_experts_in_common(self):
-        one, other = numpy.arange(32)[None], numpy.roll(numpy.arange(32), 3)[None]
-        self.assertEqual(routing.overlap(one, one), 8.0)
-        self.assertEqual(routing.overlap(one, other), 5.0)
-        self.assertEqual(routing.overlap(one, -one), 0.0)
+        one, other = numpy.arange(32), numpy.full(32, 5)
+        other[[0, 1, 2, 27, 28, 29, 30, 31]], other[10:18] = 9, 0
+        self.assertEqual(routing.overlap(one[None], one[None]), 8.0)
+        self.assertEqual(routing.overlap(one[None], other[None]), 5.0)
+        self.assertEqual(routing.overlap(numpy.stack([one, one]), numpy.stack([other, -one])), 2.5)
 
     def test_plan_of_a_domain_suits_it_and_not_another(self):
         said = routing.statistics(PROGRAM, {"a": choices(self.first, 3000), "b": choices(self.last, 3000)}, self.config)
@@ -91,6 +92,7 @@ class Routing(unittest.TestCase):
             for own, other in (("a", "b"), ("b", "a")):
                 self.assertLess(planned[own][own], 1.15)
                 self.assertGreater(planned[other][own], planned[own][own] + 0.2)
+                self.assertLess(said["planned"]["exact"][other][own], said["planned"]["even"][other][own])
 
     def test_failure_of_the_program_is_told(self):
         with self.assertRaisesRegex(SystemExit, "plan failed: .*loads"):
