@@ -27,7 +27,8 @@ POSITIONS = [0, 1, 7, 31, 63, 95]
 TEXTS = [
     "A table is published when all of its ranks have said that their weights are in place, and never before.",
     "专家被复制到几个设备上，每个设备只处理一部分词元。负载变化时，权重会移动。",
-    "static int count_bits(unsigned long word)\n{\n  int count = 0;\n\n  while (word != 0)\n    word &= word - 1, count++;",
+    "static int count_bits(unsigned long word)\n{\n  int count = 0;\n"
+    "\n  while (word != 0)\n    word &= word - 1, count++;\n",
     '{\n  "name": "ListPlacements",\n  "http": {\n    "method": "GET",\n    "requestUri": "/placements/{epoch}"\n  }',
 ]
 
@@ -41,12 +42,13 @@ def ids_of(texts):
 
 
 def with_real_weights(model):
-    """The same weights, computed in float."""
+    """The same weights, computed in float64 throughout."""
     for part in served.parts_of(model):
         value = part.get()
         if part.is_quantised:
-            part.replace([matrix.real() for matrix in value] if isinstance(value, list) else value.real())
-    return model
+            is_list = isinstance(value, list)
+            part.replace([matrix.real().double() for matrix in value] if is_list else value.real().double())
+    return model.double()
 
 
 @torch.no_grad()
@@ -69,7 +71,7 @@ def golden(content):
     tensors = {"ids": ids, "positions": torch.tensor(POSITIONS), "chosen": chosen}
     tensors = {name: value.numpy().astype(numpy.int32) for name, value in tensors.items()}
     tensors["logits"] = logits.float().numpy()
-    tensors["float_logits"] = in_float.numpy()
+    tensors["float_logits"] = in_float.float().numpy()
     return tensors, {"float32_differs_by": f"{difference:.3e}"}
 
 
