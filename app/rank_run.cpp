@@ -66,14 +66,9 @@ Result<moe::ServiceOptions> RankRun::prepare() {
     return failure(Errc::unavailable, fmt::format("--ranks {}, but the {} job has {}", *options_.ranks,
                                                   root_.capabilities().name, root_.num_ranks()));
   }
-  Result<RunLoads> loads = make_run_loads(options_);
-  if (!loads) return failure(std::move(loads));
-  Result<moe::ServiceOptions> service = make_service_options(options_, *loads, root_.num_ranks());
-  if (!service) return service;
-  if (service->rank_fault) service->rank_fault->strike = strike_;
   SerialExecutor executor;
-  if (Status calibrated = calibrate_service(*service, *loads, executor); !calibrated)
-    return failure(std::move(calibrated));
+  Result<moe::ServiceOptions> service = prepare_service(options_, root_.num_ranks(), executor);
+  if (service && service->rank_fault) service->rank_fault->strike = strike_;
   return service;
 }
 

@@ -45,6 +45,34 @@ void add_traffic_options(CLI::App& verb, RunOptions& options) {
       ->capture_default_str();
 }
 
+void add_text_options(CLI::App& verb, RunOptions& options) {
+  verb.add_option("--model", options.model,
+                  "Serve text by the language model in this folder instead of a generated one")
+      ->type_name("FOLDER")
+      ->excludes("--loads", "--layers", "--hidden", "--intermediate", "--top-k", "--groups", "--top-groups");
+  CLI::Option* model = verb.get_option("--model");
+  verb.add_option("--text", options.texts,
+                  "Files that prompts are taken from, a domain each, in the order in which they prevail "
+                  "(default: those in the model's folder)")
+      ->type_name("FILE...")
+      ->needs(model);
+  verb.add_option("--prompt-bytes", options.prompt_bytes, "Length of a prompt")
+      ->check(in_range(1, 1 << 16))
+      ->type_name("N")
+      ->needs(model)
+      ->capture_default_str();
+  verb.add_option("--new-bytes", options.new_bytes, "What the model is to say after it")
+      ->check(in_range(1, 1 << 16))
+      ->type_name("N")
+      ->needs(model)
+      ->capture_default_str();
+  verb.add_option("--temperature", options.temperature, "At which bytes are drawn; 0 takes the likeliest")
+      ->check(CLI::NonNegativeNumber)
+      ->type_name("X")
+      ->needs(model)
+      ->capture_default_str();
+}
+
 void add_model_options(CLI::App& verb, RunOptions& options) {
   verb.add_option("--hidden", options.hidden, "Width of a token's state")
       ->check(in_range(1, moe::max_width))
@@ -133,6 +161,10 @@ void add_fault_options(CLI::App& verb, RunOptions& options) {
 void check_rank_fault(const RunOptions& options) {
   const auto fault = parse_rank_fault(options.faults);
   if (!fault) usage_error("--inject-fault", fault.error().message);
+  if (!options.model.empty() && *fault)
+    usage_error("--inject-fault", fmt::format("{} does not go with --model", to_string((*fault)->kind)));
+  if (!options.model.empty() && !options.checkpoint.empty())
+    usage_error("--checkpoint", "does not go with --model");
   if (options.transport == "mpi" && *fault)
     usage_error("--inject-fault",
                 fmt::format("{} needs --transport inproc or ucx", to_string((*fault)->kind)));
@@ -149,6 +181,9 @@ void check_usage(const RunOptions& options) {
   }
   check_rank_fault(options);
   if (!options.layers.empty() && options.loads.empty()) usage_error("--layers", "needs --loads");
+  for (const std::string& path : options.texts) {
+    if (is_same_file(options.json, path)) usage_error("--json", "names a file that is read");
+  }
   for (const std::string& path : options.loads) {
     if (is_same_file(options.json, path)) usage_error("--json", "names a file that is read");
   }
@@ -176,6 +211,7 @@ CLI::App* add_run_command(CLI::App& app, Outcome& outcome) {
   add_traffic_options(*verb, *options);
   add_cluster_options(*verb, *options);
   add_model_options(*verb, *options);
+  add_text_options(*verb, *options);
   add_fault_options(*verb, *options);
   verb->add_option("--json", options->json, "Write the document trimtab.run/1; - is standard output")
       ->type_name("FILE|-");

@@ -4,8 +4,12 @@
 #include "app/console.hpp"
 #include "app/layer_range.hpp"
 #include "app/run_faults.hpp"
+#include "app/run_text.hpp"
 #include "io/generate.hpp"
 #include "io/load_file.hpp"
+#include "moe/calibrate.hpp"
+
+#include <trimtab/core/load_matrix.hpp>
 
 #include <fmt/format.h>
 
@@ -15,6 +19,15 @@ namespace trimtab {
 namespace {
 
 constexpr std::int32_t default_layers = 4;
+
+/// Of a real model, per rank and forward: what a batch of some dozen sequences has.
+constexpr std::int32_t default_text_tokens = 256;
+
+/// Loads of the rows to serve, one matrix per phase.
+struct RunLoads {
+  std::vector<LoadMatrix> phases;
+  std::vector<std::int32_t> rows;  ///< Where each layer stood in its file; from 0 for generated loads.
+};
 
 /// At least this many tokens for each expert and forward: below, int8 GEMMs follow activated experts, not
 /// tokens.
@@ -189,42 +202,45 @@ Status add_rank_fault(const RunOptions& options, moe::ServiceOptions& service) {
   return {};
 }
 
-}  // namespace
-
 Result<RunLoads> make_run_loads(const RunOptions& options) {
   return options.loads.empty() ? generate_run_loads(options) : read_run_loads(options);
 }
 
-Result<moe::ServiceOptions> make_service_options(const RunOptions& options, const RunLoads& loads,
-                                                 std::int32_t num_ranks) {
-  const moe::ModelConfig model = make_model(options, loads);
-  if (Status checked = moe::check_config(model); !checked) return failure(std::move(checked));
+Result<Topology> make_topology(const RunOptions& options, const moe::ModelConfig& model,
+                               std::int32_t num_ranks) {
   const std::int32_t slots_per_rank =
       options.slots_per_rank.value_or(default_slots_per_rank(model.num_experts, num_ranks));
   Result<Topology> topology = Topology::make_uniform(num_ranks, options.nodes, num_ranks * slots_per_rank);
-  if (!topology) return failure(std::move(topology));
-  if (topology->num_slots() < model.num_experts) {
-    return failure(Errc::infeasible,
-                   fmt::format("{} ranks x {} slots < {} experts: every expert needs a slot", num_ranks,
-                               slots_per_rank, model.num_experts));
-  }
-  const std::vector<float> no_bias(model.layers() * model.experts());
-  Result<moe::GateSchedule> schedule = moe::GateSchedule::make(model, no_bias, 1);
-  if (!schedule) return failure(std::move(schedule));
-  moe::ServiceOptions service{
-      .model = model, .topology = std::move(*topology), .schedule = std::move(*schedule)};
-  service.plan.num_groups = options.groups;
-  service.tokens_per_rank = options.tokens.value_or(
-      divide_up(tokens_per_expert * model.num_experts, std::int64_t{model.top_k} * num_ranks));
-  // Recorded models are several times as large as the generated one.
-  const std::uint64_t forwards = options.forwards.value_or(options.loads.empty() ? 64 : 16);
+  if (!topology || topology->num_slots() >= model.num_experts) return topology;
+  return failure(Errc::infeasible, fmt::format("{} ranks x {} slots < {} experts: every expert needs a slot",
+                                               num_ranks, slots_per_rank, model.num_experts));
+}
+
+/// How many forwards, in how many blocks.
+void set_length(const RunOptions& options, std::uint64_t default_forwards, moe::ServiceOptions& service) {
+  const std::uint64_t forwards = options.forwards.value_or(default_forwards);
   // Short blocks cancel the drift of a noisy machine best; fewer than 8 quads say little.
   service.num_quads = std::clamp<std::uint64_t>(forwards / 4, 8, 24);
   service.block_forwards = (forwards + 2 * service.num_quads - 1) / (2 * service.num_quads);
   service.rebalance_every = options.rebalance_every;
   if (!options.mutant.empty()) lengthen_blocks(forwards, service);
+}
+
+/// Everything but what decides the gate's bias.
+Result<moe::ServiceOptions> make_service_options(const RunOptions& options, const moe::ModelConfig& model,
+                                                 std::int32_t num_ranks, std::uint64_t default_forwards) {
+  if (Status checked = moe::check_config(model); !checked) return failure(std::move(checked));
+  Result<Topology> topology = make_topology(options, model, num_ranks);
+  if (!topology) return failure(std::move(topology));
+  const std::vector<float> no_bias(model.layers() * model.experts());
+  Result<moe::GateSchedule> schedule = moe::GateSchedule::make(model, no_bias, 1);
+  if (!schedule) return failure(std::move(schedule));
+  moe::ServiceOptions service{
+      .model = model, .topology = std::move(*topology), .schedule = std::move(*schedule)};
+  service.plan.num_groups = model.num_groups;
   service.plan.shares = options.shares;
   service.split_every = options.shares == ShareMode::exact ? options.split_every.value_or(1) : 0;
+  set_length(options, default_forwards, service);
   if (Status set = set_migration(options, service); !set) return failure(std::move(set));
   if (Status added = add_rank_fault(options, service); !added) return failure(std::move(added));
   return service;
@@ -241,6 +257,48 @@ Status calibrate_service(moe::ServiceOptions& service, const RunLoads& loads, Ex
   if (!schedule) return failure(std::move(schedule));
   service.schedule = std::move(*schedule);
   return {};
+}
+
+Result<moe::ServiceOptions> prepare_generated(const RunOptions& options, std::int32_t num_ranks,
+                                              Executor& executor) {
+  const Result<RunLoads> loads = make_run_loads(options);
+  if (!loads) return tl::unexpected(loads.error());
+  // Recorded models are several times as large as the generated one.
+  const std::uint64_t forwards = options.loads.empty() ? 64 : 16;
+  Result<moe::ServiceOptions> service =
+      make_service_options(options, make_model(options, *loads), num_ranks, forwards);
+  if (!service) return service;
+  const std::int64_t choices = std::int64_t{service->model.top_k} * num_ranks;
+  service->tokens_per_rank =
+      options.tokens.value_or(divide_up(tokens_per_expert * service->model.num_experts, choices));
+  if (Status calibrated = calibrate_service(*service, *loads, executor); !calibrated)
+    return failure(std::move(calibrated));
+  return service;
+}
+
+/// The model's own bias is all there is: what its experts are asked for follows from the texts.
+Result<moe::ServiceOptions> prepare_text(const RunOptions& options, std::int32_t num_ranks) {
+  constexpr std::uint64_t forwards = 128;
+  Result<std::shared_ptr<moe::TextService>> text = read_text_service(options);
+  if (!text) return failure(std::move(text));
+  const moe::ModelConfig& model = (*text)->model.config.experts;
+  Result<moe::ServiceOptions> service = make_service_options(options, model, num_ranks, forwards);
+  if (!service) return service;
+  Result<moe::GateSchedule> schedule = moe::GateSchedule::make(model, (*text)->model.gate_bias(), 1);
+  if (!schedule) return failure(std::move(schedule));
+  service->schedule = std::move(*schedule);
+  service->tokens_per_rank = options.tokens.value_or(default_text_tokens);
+  (*text)->traffic.num_forwards = service->forwards();
+  service->text = std::move(*text);
+  return service;
+}
+
+}  // namespace
+
+Result<moe::ServiceOptions> prepare_service(const RunOptions& options, std::int32_t num_ranks,
+                                            Executor& executor) {
+  return options.model.empty() ? prepare_generated(options, num_ranks, executor)
+                               : prepare_text(options, num_ranks);
 }
 
 }  // namespace trimtab

@@ -2,10 +2,8 @@
 #pragma once
 
 #include <trimtab/core/executor.hpp>
-#include <trimtab/core/load_matrix.hpp>
 #include <trimtab/core/result.hpp>
 
-#include "moe/calibrate.hpp"
 #include "moe/service.hpp"
 
 #include <cstdint>
@@ -18,7 +16,12 @@ namespace trimtab {
 /// What the user of `trimtab run` asked for; what is not set has a default that depends on the rest.
 struct RunOptions {
   std::vector<std::string> loads;  ///< Files, one phase each; none: generated loads.
-  std::string layers;              ///< "A:B", rows of the files; empty: the first four that are not dense.
+  std::string model;               ///< Folder of a real model; empty: a generated one.
+  std::vector<std::string> texts;  ///< Files, a domain of prompts each; none: those of the model.
+  std::int32_t prompt_bytes = 96;
+  std::int32_t new_bytes = 32;
+  double temperature = 0.0;
+  std::string layers;  ///< "A:B", rows of the files; empty: the first four that are not dense.
   std::optional<std::int32_t> ranks;
   std::optional<std::int32_t> slots_per_rank;
   std::int32_t nodes = 1;
@@ -46,26 +49,12 @@ struct RunOptions {
                            ///< rank ends.
 };
 
-/// Loads of the rows to serve, one matrix per phase.
-struct RunLoads {
-  std::vector<LoadMatrix> phases;
-  std::vector<std::int32_t>
-      rows;  ///< Where each layer stood in its file; numbers from 0 for generated loads.
-};
-
-/// Reads or generates.
-/// @return the reader's errors, and `invalid_argument` naming file and shapes when the files' shapes differ,
-/// or file and layer when a
-///         chosen row is dense.
-[[nodiscard]] Result<RunLoads> make_run_loads(const RunOptions& options);
-
-/// Everything but the gate's schedule, which needs a calibration, or `infeasible` naming slots and experts
-/// when they do not fit. `num_ranks` is settled by the transport.
-[[nodiscard]] Result<moe::ServiceOptions> make_service_options(const RunOptions& options,
-                                                               const RunLoads& loads, std::int32_t num_ranks);
-
-/// Finds the gate bias for the loads; sets the schedule.
-[[nodiscard]] Status calibrate_service(moe::ServiceOptions& service, const RunLoads& loads,
-                                       Executor& executor);
+/// Reads or generates what is to be served, and finds the gate's bias for generated models. `num_ranks` is
+/// settled by the transport.
+/// @return the readers' errors; `infeasible` naming slots and experts when they do not fit;
+/// `invalid_argument`
+///         naming file and shapes when files' shapes differ, or file and layer when a chosen row is dense.
+[[nodiscard]] Result<moe::ServiceOptions> prepare_service(const RunOptions& options, std::int32_t num_ranks,
+                                                          Executor& executor);
 
 }  // namespace trimtab

@@ -102,18 +102,14 @@ Status check_launched(const RunOptions& options) {
 Outcome run_inproc(RunOptions options) {
   std::optional<ScratchFolder> scratch;
   if (Status added = add_checkpoint(options, scratch); !added) return failure(std::move(added));
-  Result<RunLoads> loads = make_run_loads(options);
-  if (!loads) return failure(std::move(loads));
+  TbbExecutor executor(static_cast<int>(std::max(1U, std::thread::hardware_concurrency())));
   Result<moe::ServiceOptions> service =
-      make_service_options(options, *loads, options.ranks.value_or(default_num_ranks()));
+      prepare_service(options, options.ranks.value_or(default_num_ranks()), executor);
   if (!service) return failure(std::move(service));
   if (service->rank_fault) {
     service->rank_fault->strike = [] {};
     service->rank_fault->ends_rank = true;
   }
-  TbbExecutor executor(static_cast<int>(std::max(1U, std::thread::hardware_concurrency())));
-  if (Status calibrated = calibrate_service(*service, *loads, executor); !calibrated)
-    return failure(std::move(calibrated));
   RunView view;
   Result<moe::ServiceReport> report = serve_inproc(*service, is_talk_on_terminal() ? &view : nullptr);
   if (is_talk_on_terminal()) view.finish();

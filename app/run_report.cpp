@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/run_report.hpp"
 
+#include "app/text_report.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,6 +27,7 @@ ordered_json block_document(const moe::BlockReport& block) {
   return {{"balancing", block.arm == moe::ArmId::on},
           {"first_forward", block.first_forward},
           {"forwards", block.num_forwards},
+          {"tokens", block.tokens},
           {"seconds", block.seconds},
           {"imbalance", block.imbalance},
           {"epoch", block.epoch},
@@ -42,7 +45,7 @@ ordered_json model_document(const moe::ServiceOptions& service) {
           {"top_groups", model.top_groups},
           {"hidden", model.hidden},
           {"intermediate", model.intermediate},
-          {"seed", model.seed}};
+          {"seed", service.text ? ordered_json() : ordered_json(model.seed)}};
 }
 
 /// Null where there was none.
@@ -200,6 +203,7 @@ ordered_json run_document(const moe::ServiceOptions& service, const moe::Service
                          {"stall", report.stall_ms}};
   document["traffic"] = {{"forward", traffic_document(report.traffic.forward)},
                          {"migration", traffic_document(report.traffic.migration)}};
+  document["text"] = report.text ? text_document(service, *report.text) : ordered_json();
   document["death"] = report.death ? death_document(service, *report.death) : ordered_json();
   document["blocks"] = ordered_json::array();
   for (const moe::BlockReport& block : report.blocks) document["blocks"].push_back(block_document(block));
@@ -230,6 +234,7 @@ std::string run_text(const moe::ServiceOptions& service, const moe::ServiceRepor
       report.migrations, report.epochs, report.slots_moved, static_cast<double>(report.bytes_moved) / 1e6,
       report.rolled_back);
   text += traffic_text(report.traffic);
+  if (report.text) text += text_text(*report.text);
   if (service.split_every > 0)
     text += fmt::format("shares     exact, changed {} times besides\n", report.splits);
   if (report.death) text += death_text(service, *report.death);
@@ -241,10 +246,10 @@ std::string run_text(const moe::ServiceOptions& service, const moe::ServiceRepor
       "{:.1f} ms\n",
       report.record_ms, report.split_ms, report.plan_ms, report.migrate_ms, report.stall_ms);
   text += fmt::format(
-      "outputs    {}: off, on and the reference ({} batches); {} assignments on moved slots, {} unchanged "
+      "outputs    {}: off, on and the reference ({} {}); {} assignments on moved slots, {} unchanged "
       "slots written\n",
-      yes_no(report.outputs_identical), report.reference_checked, report.rows_on_moved_slots,
-      report.unchanged_slots_written);
+      yes_no(report.outputs_identical), report.reference_checked, service.text ? "requests" : "batches",
+      report.rows_on_moved_slots, report.unchanged_slots_written);
   return text;
 }
 

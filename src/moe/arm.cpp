@@ -30,11 +30,13 @@ std::size_t most_tokens(const ServiceOptions& options) {
 class ArmImpl final : public Arm {
  public:
   ArmImpl(const ServiceOptions& options, const ReplicatedWeights& replicated, Placement placement,
-          RoutingTable table, IdRange<SlotId> slots, const Clock& clock, std::function<Status()> watch)
+          RoutingTable table, IdRange<SlotId> slots, const Clock& clock, std::function<Status()> watch,
+          AroundExperts* around)
       : options_(options),
         replicated_(replicated),
         clock_(clock),
         watch_(std::move(watch)),
+        around_(around),
         topology_(options.topology),
         placement_(std::move(placement)),
         memory_(options.model, slots, options.layout),
@@ -94,6 +96,7 @@ class ArmImpl final : public Arm {
   const ReplicatedWeights& replicated_;
   const Clock& clock_;
   std::function<Status()> watch_;
+  AroundExperts* around_;
   Topology topology_;    ///< With the ranks alive that serve.
   Placement placement_;  ///< At the start.
   View all_ranks_;
@@ -117,7 +120,8 @@ class ArmImpl final : public Arm {
 };
 
 Status ArmImpl::start(ArmId id, Transport& root) {
-  if (Status loaded = memory_.load(placement_); !loaded) return loaded;
+  Status loaded = options_.text ? memory_.load(placement_, options_.text->model) : memory_.load(placement_);
+  if (!loaded) return loaded;
   const RegisteredTensors registered =
       options_.mutant == Mutant::wrong_scale ? RegisteredTensors::without_scales : RegisteredTensors::all;
   if (Status done = memory_.register_in(store_, registered); !done) return done;
@@ -130,7 +134,9 @@ Status ArmImpl::start(ArmId id, Transport& root) {
                       .weights = replicated_,
                       .memory = memory_,
                       .clock = clock_,
-                      .while_waiting = watch_};
+                      .while_waiting = watch_,
+                      .on_unheard = {},
+                      .around = around_};
   if (id == ArmId::on) {
     auto balancing =
         Balancing::make(options_, placement_, store_, publisher_, root, clock_, traffic_.migration);
@@ -352,7 +358,8 @@ void ArmBlock::add(const ArmBlock& block) {
 
 Result<std::unique_ptr<Arm>> Arm::make(ArmId id, const ServiceOptions& options,
                                        const ReplicatedWeights& replicated, Transport& root,
-                                       const Clock& clock, std::function<Status()> watch) {
+                                       const Clock& clock, std::function<Status()> watch,
+                                       AroundExperts* around) {
   const Topology& topology = options.topology;
   Result<Placement> placement =
       Placement::identity(options.model.num_layers, topology.num_slots(), options.model.num_experts);
@@ -360,7 +367,7 @@ Result<std::unique_ptr<Arm>> Arm::make(ArmId id, const ServiceOptions& options,
   Result<RoutingTable> table = RoutingTable::compile(*placement, topology, {Epoch{0}, 0});
   if (!table) return failure(std::move(table));
   auto arm = std::make_unique<ArmImpl>(options, replicated, std::move(*placement), std::move(*table),
-                                       topology.slots_of(root.rank()), clock, std::move(watch));
+                                       topology.slots_of(root.rank()), clock, std::move(watch), around);
   if (Status started = arm->start(id, root); !started) return failure(std::move(started));
   return std::unique_ptr<Arm>(std::move(arm));
 }

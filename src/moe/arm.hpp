@@ -54,9 +54,11 @@ class Arm {
  public:
   /// Collective over `root`. Borrows everything given for the arm's lifetime.
   /// @param watch  called while a forward waits, and ends it by an error; the on arm has its own
+  /// @param around  null for generated tokens
   static Result<std::unique_ptr<Arm>> make(ArmId id, const ServiceOptions& options,
                                            const ReplicatedWeights& replicated, Transport& root,
-                                           const Clock& clock, std::function<Status()> watch);
+                                           const Clock& clock, std::function<Status()> watch,
+                                           AroundExperts* around = nullptr);
   virtual ~Arm() = default;
 
   /// Before a block's time begins.

@@ -117,11 +117,18 @@ Status RankExecutor::run_layers(Forward number, std::span<float> states, std::sp
 
 Status RankExecutor::run_layer(const BatchKey& key, std::span<float> states, std::span<const float> bias,
                                const RoutingTable& table) {
+  AroundExperts* const around = parts_.around;
+  if (around != nullptr) {
+    if (Status s = around->before(key.layer, states); !s) return s;
+  }
   gate_.run(key.layer, states, bias);
   const auto slots = std::span(slots_).first(gate_.experts().size());
   if (Status s = router_.dispatch(table, key.layer, gate_.experts(), slots); !s) return s;
   if (Status s = record(key, slots); !s) return s;
   if (Status s = exchange_and_compute(key, slots); !s) return s;
+  if (around != nullptr) {
+    if (Status s = around->beside(key.layer, gate_, states); !s) return s;
+  }
   const std::size_t width = options_.config.width();
   for (std::size_t t = 0; t * width < states.size(); ++t) {
     combine_token(gate_.weights_of(t), outbox_.answers_of(t), states.subspan(t * width, width));

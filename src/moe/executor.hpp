@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "moe/all_to_all.hpp"
+#include "moe/around_experts.hpp"
 #include "moe/config.hpp"
 #include "moe/dispatch.hpp"
 #include "moe/expert_memory.hpp"
@@ -51,6 +52,7 @@ struct ExecutorParts {
       {};  ///< Called while a forward waits for other ranks; an error ends the forward.
   /// Told of each rank whose part of the forward has not come within half of the deadline.
   std::function<void(Forward, Rank)> on_unheard = {};
+  AroundExperts* around = nullptr;  ///< Null: a layer is its experts.
 };
 
 /// Where this rank's time went, summed over forwards. What is in none of them is norm, gate and combine.

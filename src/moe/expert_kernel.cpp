@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "moe/dequantise.hpp"
 #include "moe/gemm.hpp"
 
 namespace trimtab::moe {
@@ -11,11 +12,6 @@ namespace {
 
 /// Rows per GEMM: enough to pay for packing the weights, few enough for the sums to stay in the cache.
 constexpr std::size_t block_rows = 128;
-
-/// The real value of one dot product of quantised numbers.
-float dequantise(std::int32_t sum, std::int32_t offset, RowScale row, float channel_scale) noexcept {
-  return static_cast<float>(sum - offset * row.sum) * (row.scale * channel_scale);
-}
 
 }  // namespace
 

@@ -67,7 +67,9 @@ ExpertMemory::ExpertMemory(const ModelConfig& config, IdRange<SlotId> slots, Wei
   std::memset(memory_.get(), 0, bytes);
 }
 
-Status ExpertMemory::load(const Placement& placement) {
+Status ExpertMemory::load(const Placement& placement) { return load(placement, GeneratedWeights(config_)); }
+
+Status ExpertMemory::load(const Placement& placement, const WeightSource& source) {
   const bool fits =
       placement.num_layers() == config_.num_layers && placement.num_experts() == config_.num_experts &&
       placement.num_slots() >= slots_.first().value() + static_cast<std::int32_t>(slots_.size());
@@ -83,18 +85,19 @@ Status ExpertMemory::load(const Placement& placement) {
   for (const LayerId layer : ids<LayerId>(config_.num_layers)) {
     for (const SlotId slot : slots_) {
       const ExpertId expert = placement.expert_at(layer, slot);
-      if (expert != no_expert) generate(layer, slot, expert, scratch);
+      if (expert != no_expert) fill(layer, slot, expert, source, scratch);
     }
   }
   return {};
 }
 
-void ExpertMemory::generate(LayerId layer, SlotId slot, ExpertId expert, ExpertBuffer& scratch) noexcept {
+void ExpertMemory::fill(LayerId layer, SlotId slot, ExpertId expert, const WeightSource& source,
+                        ExpertBuffer& scratch) noexcept {
   Bundle out = view(layer, slot);
-  if (layout_ == WeightLayout::dense) return generate_expert(config_, layer, expert, out);
+  if (layout_ == WeightLayout::dense) return source.fill_expert(layer, expert, out);
   out.w13 = scratch.bundle().w13;
   out.w2 = scratch.bundle().w2;
-  generate_expert(config_, layer, expert, out);
+  source.fill_expert(layer, expert, out);
   nd_to_nz(tensors_[w13].matrix, std::as_bytes(out.w13), stored(layer, w13, slot));
   nd_to_nz(tensors_[w2].matrix, std::as_bytes(out.w2), stored(layer, w2, slot));
 }

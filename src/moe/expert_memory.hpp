@@ -15,6 +15,7 @@
 
 #include "moe/config.hpp"
 #include "moe/expert_buffer.hpp"
+#include "moe/weight_source.hpp"
 #include "moe/weights.hpp"
 
 namespace trimtab::moe {
@@ -43,9 +44,11 @@ class ExpertMemory {
   [[nodiscard]] IdRange<SlotId> slots() const noexcept { return slots_; }
   [[nodiscard]] WeightLayout layout() const noexcept { return layout_; }
 
-  /// Generates what `placement` names for the local slots; vacant ones keep their bytes.
+  /// Fills the local slots with what `placement` names; vacant ones keep their bytes. Generated weights
+  /// without a source.
   /// @return `invalid_argument` when the placement is of another shape.
   Status load(const Placement& placement);
+  Status load(const Placement& placement, const WeightSource& source);
 
   /// Registers the tensors of every layer. This object must outlive the store's use.
   Status register_in(ExpertStore& store, RegisteredTensors which = RegisteredTensors::all);
@@ -76,7 +79,8 @@ class ExpertMemory {
   template <class T>
   [[nodiscard]] std::span<T> tensor_slot(LayerId layer, std::size_t tensor, SlotId slot) const noexcept;
   [[nodiscard]] Bundle view(LayerId layer, SlotId slot) const noexcept;
-  void generate(LayerId layer, SlotId slot, ExpertId expert, ExpertBuffer& scratch) noexcept;
+  void fill(LayerId layer, SlotId slot, ExpertId expert, const WeightSource& source,
+            ExpertBuffer& scratch) noexcept;
   [[nodiscard]] TensorSpec spec_of(LayerId layer, std::size_t tensor) const;
 
   ModelConfig config_;

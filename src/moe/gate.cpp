@@ -3,34 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
-#include "moe/lanes.hpp"
-#include "moe/weights.hpp"
+#include "moe/blocked_product.hpp"
 
 namespace trimtab::moe {
 namespace {
-
-constexpr std::size_t block_tokens = 4;
-
-/// Dot products of `Tokens` tokens with the 8 experts of one block of the gate: each sums over hidden in
-/// ascending order, in a lane of its own, so the blocking does not show in the result.
-template <std::size_t Tokens>
-void dot_block(const float* tokens, std::size_t hidden, const float* block, std::size_t experts,
-               std::size_t wanted, float* out) noexcept {
-  Lanes sums[Tokens][2] = {};
-  for (std::size_t h = 0; h < hidden; ++h) {
-    const Lanes low = load_lanes(block + h * gate_block);
-    const Lanes high = load_lanes(block + h * gate_block + 4);
-    for (std::size_t t = 0; t < Tokens; ++t) {
-      const float x = tokens[t * hidden + h];
-      sums[t][0] += x * low;
-      sums[t][1] += x * high;
-    }
-  }
-  for (std::size_t t = 0; t < Tokens; ++t) std::memcpy(out + t * experts, sums[t], wanted * sizeof(float));
-}
 
 /// Inserts into `best`, descending; an equal score stays behind those already there.
 template <class Id>
@@ -44,16 +22,6 @@ void insert_best(std::span<float> best, std::span<Id> names, std::size_t& count,
   }
   best[at] = score;
   names[at] = name;
-}
-
-/// [hidden][experts] to [blocks][hidden][8]; what the last block lacks stays zero.
-void block_gate(std::span<const float> plain, std::size_t experts, std::span<float> out) noexcept {
-  const std::size_t hidden = plain.size() / experts;
-  for (std::size_t i = 0; i < plain.size(); ++i) {
-    const std::size_t h = i / experts;
-    const std::size_t e = i % experts;
-    out[(e / gate_block * hidden + h) * gate_block + e % gate_block] = plain[i];
-  }
 }
 
 float sum_of_two_best(std::span<const float> scores) noexcept {
@@ -82,23 +50,9 @@ void rms_norm(std::span<const float> values, std::span<const float> weight, std:
 
 void gate_scores(const ModelConfig& config, std::span<const float> tokens, std::span<const float> gate,
                  std::span<float> out) noexcept {
-  const std::size_t hidden = config.width();
-  const std::size_t experts = config.experts();
-  const std::size_t rows = tokens.size() / hidden;
-  // Blocks outside, tokens inside: a block stays in the first cache.
-  for (std::size_t first = 0; first < experts; first += gate_block) {
-    const float* block = &gate[first * hidden];
-    const std::size_t wanted = std::min(gate_block, experts - first);
-    std::size_t row = 0;
-    for (; row + block_tokens <= rows; row += block_tokens) {
-      dot_block<block_tokens>(&tokens[row * hidden], hidden, block, experts, wanted,
-                              &out[row * experts + first]);
-    }
-    for (; row < rows; ++row) {
-      dot_block<1>(&tokens[row * hidden], hidden, block, experts, wanted, &out[row * experts + first]);
-    }
-  }
-  for (float& score : out.first(rows * experts)) score = 1.0f / (1.0f + std::exp(-score));
+  blocked_product(tokens, config.width(), gate, config.experts(), out);
+  const std::size_t scores = tokens.size() / config.width() * config.experts();
+  for (float& score : out.first(scores)) score = 1.0f / (1.0f + std::exp(-score));
 }
 
 ExpertChooser::ExpertChooser(const ModelConfig& config)
@@ -138,18 +92,21 @@ void ExpertChooser::choose(std::span<const float> scores, std::span<const float>
   for (std::size_t k = 0; k < experts.size(); ++k) weights[k] = scores[experts[k].index()] / sum;
 }
 
-ReplicatedWeights::ReplicatedWeights(const ModelConfig& config)
+ReplicatedWeights::ReplicatedWeights(const ModelConfig& config, const WeightSource& source)
     : width_(config.width()),
-      gate_size_((config.experts() + gate_block - 1) / gate_block * gate_block * width_),
+      gate_size_(blocked_size(config.experts(), width_)),
       norms_(config.layers() * width_),
       gates_(config.layers() * gate_size_) {
   std::vector<float> plain(width_ * config.experts());
   for (const LayerId layer : ids<LayerId>(config.num_layers)) {
-    generate_norm(config, layer, std::span(norms_).subspan(layer.index() * width_, width_));
-    generate_gate(config, layer, plain);
-    block_gate(plain, config.experts(), std::span(gates_).subspan(layer.index() * gate_size_, gate_size_));
+    source.fill_norm(layer, std::span(norms_).subspan(layer.index() * width_, width_));
+    source.fill_gate(layer, plain);
+    block_matrix(plain, config.experts(), std::span(gates_).subspan(layer.index() * gate_size_, gate_size_));
   }
 }
+
+ReplicatedWeights::ReplicatedWeights(const ModelConfig& config)
+    : ReplicatedWeights(config, GeneratedWeights(config)) {}
 
 std::span<const float> ReplicatedWeights::norm(LayerId layer) const noexcept {
   return std::span(norms_).subspan(layer.index() * width_, width_);

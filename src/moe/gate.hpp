@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "moe/config.hpp"
+#include "moe/weight_source.hpp"
 
 namespace trimtab::moe {
 
@@ -14,9 +15,6 @@ namespace trimtab::moe {
 
 /// out = values / rms(values) * weight.
 void rms_norm(std::span<const float> values, std::span<const float> weight, std::span<float> out) noexcept;
-
-/// Experts that lie side by side in the gate as `ReplicatedWeights` holds it.
-inline constexpr std::size_t gate_block = 8;
 
 /// Gate scores of a batch: sigmoid(tokens * gate). `tokens` [rows][hidden], `gate` of ReplicatedWeights,
 /// `out` [rows][experts].
@@ -53,11 +51,12 @@ class ExpertChooser {
 /// Weights of which every rank has a copy: norm and gate of each layer. Immutable; share it between threads.
 class ReplicatedWeights {
  public:
-  /// Precondition: a config that `check_config` accepts.
+  /// Precondition: a config that `check_config` accepts. Generated weights without a source.
   explicit ReplicatedWeights(const ModelConfig& config);
+  ReplicatedWeights(const ModelConfig& config, const WeightSource& source);
 
   [[nodiscard]] std::span<const float> norm(LayerId layer) const noexcept;  ///< [hidden]
-  /// In blocks of 8 experts, [experts / 8, rounded up][hidden][8]: one block fits the first cache.
+  /// As `blocked_product` takes it.
   [[nodiscard]] std::span<const float> gate(LayerId layer) const noexcept;
 
  private:

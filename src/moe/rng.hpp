@@ -6,7 +6,19 @@
 namespace trimtab::moe {
 
 /// What a random number is for; numbers of different uses are unrelated.
-enum class Use : std::uint64_t { token, gate, norm, w13, w13_scale, w13_offset, w2, w2_scale, w2_offset };
+enum class Use : std::uint64_t {
+  token,
+  gate,
+  norm,
+  w13,
+  w13_scale,
+  w13_offset,
+  w2,
+  w2_scale,
+  w2_offset,
+  request,
+  sample,
+};
 
 /// The output function of splitmix64.
 [[nodiscard]] constexpr std::uint64_t mix64(std::uint64_t z) noexcept {
@@ -29,6 +41,10 @@ class RandomStream {
   /// Uniform in [-1, 1), a multiple of 2^-23.
   [[nodiscard]] constexpr float symmetric(std::uint64_t index) const noexcept {
     return static_cast<float>(bits(index) >> 40) * 0x1p-23f - 1.0f;
+  }
+  /// Uniform in [0, 1), a multiple of 2^-53.
+  [[nodiscard]] constexpr double unit(std::uint64_t index) const noexcept {
+    return static_cast<double>(bits(index) >> 11) * 0x1p-53;
   }
 
  private:

@@ -4,6 +4,7 @@
 #include "moe/arm.hpp"
 #include "moe/members.hpp"
 #include "moe/reference.hpp"
+#include "moe/text/rank.hpp"
 #include "moe/token_stream.hpp"
 
 #include <trimtab/core/checksum.hpp>
@@ -27,8 +28,11 @@ class RankService {
         clock_(clock),
         observer_(root.rank() == Rank{0} ? observer : nullptr),
         root_(root),
-        replicated_(options.model),
+        replicated_(options.text ? ReplicatedWeights(options.model, options.text->model)
+                                 : ReplicatedWeights(options.model)),
         members_(options, root, clock, arms_),
+        text_(options.text ? std::make_optional<TextRank>(*options.text, root.rank(), own_tokens())
+                           : std::nullopt),
         states_(options.block_forwards),
         shares_(options.block_forwards) {}
 
@@ -44,6 +48,7 @@ class RankService {
 
   Result<bool> begin_together(ArmId id);
   Status serve_block(ArmId id, std::uint64_t block);
+  Result<bool> serve(ArmId id, std::uint64_t first_forward, std::uint64_t index);
   Status serve_off(std::uint64_t first_forward);
   Status serve_on(std::uint64_t first_forward, std::uint64_t from);
   [[nodiscard]] std::vector<Share> make_shares() const;
@@ -52,6 +57,7 @@ class RankService {
   void note_repeated(std::uint64_t forward);
   Result<bool> time_block(ArmId id, std::uint64_t first_forward, double& seconds);
   void keep_outputs(ArmId id, std::uint64_t first_forward);
+  [[nodiscard]] std::int64_t take_rows(ArmId id);
   Result<BlockReport> reduce_block(ArmId id, const ArmBlock& mine);
   [[nodiscard]] bool is_reference_forward(std::uint64_t forward) const;
   [[nodiscard]] bool check_reference();
@@ -59,6 +65,7 @@ class RankService {
   void finish_rates();
   Status finish_migration();
   Status finish_death();
+  Status finish_text();
   Status finish_traffic();
   Status finish_times();
 
@@ -74,6 +81,7 @@ class RankService {
   ReplicatedWeights replicated_;
   Arms arms_;
   Members members_;
+  std::optional<TextRank> text_;
   std::vector<std::vector<float>>
       states_;  ///< By forward of a block, of all its shares: inputs become outputs.
   std::vector<std::vector<Share>> shares_;                               ///< Of `states_`.
@@ -92,7 +100,8 @@ class RankService {
 
 Result<ServiceReport> RankService::run() {
   for (ArmId id : {ArmId::off, ArmId::on}) {
-    Result<std::unique_ptr<Arm>> made = Arm::make(id, options_, replicated_, root_, clock_, members_.watch());
+    Result<std::unique_ptr<Arm>> made = Arm::make(id, options_, replicated_, root_, clock_, members_.watch(),
+                                                  text_ ? &text_->session(id) : nullptr);
     if (!made) return failure(std::move(made));
     arms_[static_cast<std::size_t>(id)] = std::move(*made);
   }
@@ -131,9 +140,7 @@ Status RankService::serve_block(ArmId id, std::uint64_t block) {
     quads_.resize(std::max<std::size_t>(quads_.size(), block / 2 + 1));
     (id == ArmId::off ? quads_.back().off_s : quads_.back().on_s) += seconds;
   }
-  const double tokens = static_cast<double>(options_.tokens_per_rank) * root_.num_ranks() *
-                        static_cast<double>(options_.block_forwards);
-  block_tokens_per_s_[static_cast<std::size_t>(id)].push_back(tokens / seconds);
+  block_tokens_per_s_[static_cast<std::size_t>(id)].push_back(static_cast<double>(reduced->tokens) / seconds);
   if (observer_ != nullptr) observer_->on_block(*reduced);
   report_.blocks.push_back(*reduced);
   return {};
@@ -154,6 +161,7 @@ std::vector<RankService::Share> RankService::make_shares() const {
 }
 
 void RankService::load(std::uint64_t first_forward, std::uint64_t from) {
+  if (text_) return;
   const std::vector<Share> mine = make_shares();
   const std::size_t width = options_.model.width();
   std::size_t tokens = 0;
@@ -176,10 +184,21 @@ void RankService::tell_forward(ArmId id, std::uint64_t forwards_of_block) {
                         2 * options_.forwards());
 }
 
+Result<bool> RankService::serve(ArmId id, std::uint64_t first_forward, std::uint64_t index) {
+  const std::uint64_t forward = first_forward + index;
+  if (!text_) return arm(id).serve(forward, states_[index]);
+  TextSession& session = text_->session(id);
+  Result<bool> served = arm(id).serve(forward, session.begin(Forward{forward}));
+  if (!served || !*served) return served;
+  output_hashes_[static_cast<std::size_t>(id)][forward] = session.finish();
+  if (observer_ != nullptr) observer_->on_text(id, session);
+  return served;
+}
+
 /// Ends early when a rank is lost: what is left of the block is for nobody.
 Status RankService::serve_off(std::uint64_t first_forward) {
   for (std::uint64_t i = 0; i < options_.block_forwards && !members_.has_lost_rank(); ++i) {
-    const Result<bool> served = arm(ArmId::off).serve(first_forward + i, states_[i]);
+    const Result<bool> served = serve(ArmId::off, first_forward, i);
     if (served) {
       tell_forward(ArmId::off, i + 1);
     } else if (Status survived = members_.survive(tl::unexpected(served.error())); !survived) {
@@ -194,7 +213,7 @@ Status RankService::serve_on(std::uint64_t first_forward, std::uint64_t from) {
   Arm& on = arm(ArmId::on);
   for (std::uint64_t i = from;;) {
     const bool is_over = i == options_.block_forwards;
-    const Result<bool> served = is_over ? on.settle() : on.serve(first_forward + i, states_[i]);
+    const Result<bool> served = is_over ? on.settle() : serve(ArmId::on, first_forward, i);
     if (!served) return tl::unexpected(served.error());
     if (*served && is_over) return {};
     if (*served) {
@@ -247,6 +266,7 @@ Result<bool> RankService::time_block(ArmId id, std::uint64_t first_forward, doub
 }
 
 void RankService::keep_outputs(ArmId id, std::uint64_t first_forward) {
+  if (text_) return;
   const std::size_t own = own_tokens() * options_.model.width();
   for (std::uint64_t i = 0; i < options_.block_forwards; ++i) {
     const std::uint64_t forward = first_forward + i;
@@ -261,6 +281,12 @@ void RankService::keep_outputs(ArmId id, std::uint64_t first_forward) {
       reference_shares_[forward] = shares_[i];
     }
   }
+}
+
+/// Of one block.
+std::int64_t RankService::take_rows(ArmId id) {
+  return text_ ? text_->take_rows(id)
+               : options_.tokens_per_rank * static_cast<std::int64_t>(options_.block_forwards);
 }
 
 /// Sums and gathers one block over the ranks; adds this rank's part to the totals.
@@ -279,10 +305,11 @@ Result<BlockReport> RankService::reduce_block(ArmId id, const ArmBlock& mine) {
     block.imbalance += compute_imbalance(by_rank, arm(id).topology()).max_over_mean() /
                        static_cast<double>(mine.rows.size());
   }
-  std::array<std::int64_t, 2> moved{mine.slots_moved, mine.bytes_moved};
-  if (Status summed = members_.sum(moved); !summed) return failure(std::move(summed));
-  block.slots_moved = moved[0];
-  block.bytes_moved = moved[1];
+  std::array<std::int64_t, 3> sums{mine.slots_moved, mine.bytes_moved, take_rows(id)};
+  if (Status summed = members_.sum(sums); !summed) return failure(std::move(summed));
+  block.slots_moved = sums[0];
+  block.bytes_moved = sums[1];
+  block.tokens = sums[2];
   const std::array<std::int64_t, 1> stall{mine.stall.count()};
   Result<std::vector<std::int64_t>> stalls = members_.gather(stall);
   if (!stalls) return failure(std::move(stalls));
@@ -300,6 +327,7 @@ bool RankService::is_reference_forward(std::uint64_t forward) const {
 }
 
 bool RankService::check_reference() {
+  if (text_) return text_->equals_reference(options_.reference_batches);
   bool identical = true;
   const std::size_t width = options_.model.width();
   std::vector<float> bias(options_.model.layers() * options_.model.experts());
@@ -322,14 +350,15 @@ Status RankService::finish() {
   bool identical = check_reference();
   for (const auto& [forward, hash] : output_hashes_[0])
     identical = identical && output_hashes_[1].at(forward) == hash;
-  std::array<std::int64_t, 8> sums{identical ? 0 : 1,
-                                   static_cast<std::int64_t>(reference_outputs_.size()),
-                                   total_.slots_moved,
-                                   total_.bytes_moved,
-                                   total_.bytes_copied,
-                                   total_.rows_on_moved_slots,
-                                   total_.unchanged_slots_written,
-                                   total_.windows_refused};
+  std::array<std::int64_t, 8> sums{
+      identical ? 0 : 1,
+      text_ ? text_->num_checked() : static_cast<std::int64_t>(reference_outputs_.size()),
+      total_.slots_moved,
+      total_.bytes_moved,
+      total_.bytes_copied,
+      total_.rows_on_moved_slots,
+      total_.unchanged_slots_written,
+      total_.windows_refused};
   if (Status summed = members_.sum(sums); !summed) return summed;
   report_.outputs_identical = sums[0] == 0;
   report_.reference_checked = sums[1];
@@ -350,6 +379,7 @@ Status RankService::finish() {
   finish_rates();
   if (Status reduced = finish_migration(); !reduced) return reduced;
   if (Status finished = finish_death(); !finished) return finished;
+  if (Status finished = finish_text(); !finished) return finished;
   if (Status summed = finish_traffic(); !summed) return summed;
   return finish_times();
 }
@@ -359,18 +389,19 @@ void RankService::finish_rates() {
     const std::vector<double>& rates = block_tokens_per_s_[a];
     double seconds = 0.0;
     double imbalance = 0.0;
+    std::int64_t tokens = 0;
     for (const BlockReport& block : report_.blocks) {
       if (static_cast<std::size_t>(block.arm) != a) continue;
       seconds += block.seconds;
       imbalance += block.imbalance;
+      tokens += block.tokens;
     }
     const auto n = static_cast<double>(rates.size());
     const double mean = std::accumulate(rates.begin(), rates.end(), 0.0) / n;
     double squares = 0.0;
     for (double rate : rates) squares += (rate - mean) * (rate - mean);
     report_.imbalance_mean[a] = imbalance / n;
-    report_.tokens_per_s[a] = static_cast<double>(options_.tokens_per_rank) * root_.num_ranks() *
-                              static_cast<double>(options_.block_forwards) * n / seconds;
+    report_.tokens_per_s[a] = static_cast<double>(tokens) / seconds;
     report_.tokens_per_s_deviation[a] = n > 1.0 ? std::sqrt(squares / (n - 1.0)) : 0.0;
   }
 }
@@ -400,6 +431,14 @@ Status RankService::finish_death() {
   report_.death->tokens_taken_over = sums[1];
   report_.death->recovery_ms = static_cast<double>(*std::ranges::max_element(*all)) / 1000.0;
   report_.death->forward = repeated_.value_or(options_.forwards());
+  return {};
+}
+
+Status RankService::finish_text() {
+  if (!text_) return {};
+  Result<std::vector<std::int64_t>> all = members_.gather(text_->counts());
+  if (!all) return failure(std::move(all));
+  report_.text = text_->report(*all);
   return {};
 }
 

@@ -6,6 +6,9 @@
 #include "moe/gate_schedule.hpp"
 #include "moe/migration_report.hpp"
 #include "moe/speedup.hpp"
+#include "moe/text/model.hpp"
+#include "moe/text/session.hpp"
+#include "moe/text/traffic.hpp"
 #include "moe/traffic.hpp"
 #include "moe/transfer_faults.hpp"
 #include "mutant/mutant.hpp"
@@ -20,6 +23,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -43,6 +47,12 @@ struct Survival {
   HeartbeatOptions heartbeat{};
 };
 
+/// A real model, and what it is asked.
+struct TextService {
+  TextModel model;
+  TextTraffic traffic;
+};
+
 /// What is served, and how it is measured. Equal on every rank.
 struct ServiceOptions {
   ModelConfig model;
@@ -62,6 +72,9 @@ struct ServiceOptions {
   std::vector<TransferFault> faults{};                            ///< Of the on arm's migrations.
   std::optional<Survival> survival{};                             ///< Needs a fault-tolerant transport.
   std::optional<RankFault> rank_fault{};                          ///< Beside survival.
+  /// In place of generated weights and tokens; `model` is then the shape of its experts, `schedule` its bias.
+  /// Not together with survival.
+  std::shared_ptr<const TextService> text{};
   std::optional<Mutant> mutant{};  ///< Breaks the on arm: wrong_scale or one of the engine's.
   std::uint64_t reference_batches =
       4;  ///< Forwards per rank whose whole output is computed again by the reference.
@@ -74,6 +87,7 @@ struct BlockReport {
   ArmId arm = ArmId::off;
   std::uint64_t first_forward = 0;  ///< Of the stream; the same tokens are served by the other arm's block.
   std::uint64_t num_forwards = 0;
+  std::int64_t tokens = 0;  ///< Served in it.
   double seconds =
       0.0;  ///< From before the first forward to after the last work the arm began, slowest rank.
   double imbalance = 1.0;        ///< Mean over (forward, layer).
@@ -81,6 +95,32 @@ struct BlockReport {
   std::int64_t slots_moved = 0;  ///< In this block, like the next.
   std::int64_t bytes_moved = 0;
   double stall_ms = 0.0;  ///< Largest over ranks.
+};
+
+/// How well the model says what it was asked, by domain.
+struct DomainReport {
+  std::string name;
+  std::int64_t requests = 0;              ///< Done, of each arm.
+  std::int64_t bytes = 0;                 ///< Of prompts, of each arm.
+  std::array<double, 2> bits_per_byte{};  ///< By arm.
+};
+
+/// A request and what was said, by the on arm.
+struct TextSample {
+  std::size_t domain = 0;
+  std::string prompt;
+  std::string said;
+};
+
+/// What was served of a real model. All ranks together, but for samples and bytes.
+struct TextReport {
+  std::vector<DomainReport> domains;
+  std::array<double, 2> bits_per_byte{};  ///< By arm, of all prompts.
+  std::int64_t prefilled = 0;             ///< Bytes of prompts, of each arm.
+  std::int64_t decoded = 0;               ///< Bytes that were said and went through the model.
+  std::int64_t model_bytes = 0;           ///< Of the weights, once.
+  std::int64_t cache_bytes = 0;           ///< Of keys and values, of one arm and rank.
+  std::vector<TextSample> samples;        ///< Of this rank: the last of each domain.
 };
 
 /// What a death cost. The same on every rank that is left.
@@ -121,6 +161,7 @@ struct ServiceReport {
   MigrationReport migration;
   std::optional<DeathReport> death;
   ServiceTraffic traffic;
+  std::optional<TextReport> text;
   std::vector<BlockReport> blocks;  ///< In the order in which they ran.
 };
 
@@ -130,6 +171,8 @@ class ServiceObserver {
   virtual ~ServiceObserver() = default;
   virtual void on_forward(ArmId arm, std::uint64_t forwards_done, std::uint64_t forwards_total) = 0;
   virtual void on_block(const BlockReport& block) = 0;
+  /// After each forward of a real model.
+  virtual void on_text(ArmId, const TextSession&) {}
 };
 
 /// Runs one rank of the service: both arms over the same stream, in blocks. Collective over `root`, on which
