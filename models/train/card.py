@@ -13,6 +13,7 @@ get text from.
 
 `model.safetensors` holds it as it is served, {size:.1f} MB: matrices of attention and experts in 8 bits (W8A8), gate,
 norms, embedding and head in float. `evaluation.json` has the numbers of this page and the loads of each domain.
+`prompts/` has a text of each domain, written for this project, to take prompts from.
 """
 
 SHAPE = """## Shape
