@@ -14,7 +14,7 @@ ifneq ($(wildcard ../shared/data/loads),)
 export TRIMTAB_LOADS_DIR ?= $(abspath ../shared/data/loads)
 endif
 
-.PHONY: help setup build demo test bench peers lint format asan tsan fuzz soak fuzzers spec clean
+.PHONY: help setup build demo test bench peers model lint format asan tsan fuzz soak fuzzers spec clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' Makefile
@@ -39,6 +39,10 @@ bench: setup configure-release ## Run all benchmarks beside their raw twins; wri
 peers: ## Fetch the planners of DeepSeek, SGLang and vLLM: make test and make bench then compare with them
 	@scripts/setup.sh peers
 	bench/peers/setup.py
+
+model: build ## Train the small model from nothing (about 90 minutes); writes models/small/
+	@scripts/setup.sh train
+	/usr/bin/python3 -B models/train/train.py --work build/model --out models/small
 
 lint: setup configure-release ## Check layout, static analysis, include directions and headers
 	@scripts/setup.sh lint

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The corpus: for each domain the bytes to learn from and those held out, made of what Debian packages ship.
 
-A folder with DOMAIN.train and DOMAIN.heldout, texts one behind the other with a byte 0 before each, and sources.json."""
+A folder with sources.json, DOMAIN.train and DOMAIN.heldout: texts one behind the other, a byte 0 before each."""
 
 import gzip
 import hashlib
@@ -100,14 +100,32 @@ def fetch(name, folder):
     return unpacked, version.stdout.strip()
 
 
-def pieces_of(package, folder):
-    """Of its texts, each with what decides about it."""
+def pieces_of(name, text):
+    """Of one text, each with the hash that decides about it: it depends on names alone."""
+    for begin in range(0, len(text), PIECE):
+        yield hashlib.sha256(f"{name}/{begin // PIECE}".encode()).digest(), text[begin:begin + PIECE]
+
+
+def pieces_of_package(package, folder):
     for path, raw in files_of(folder):
         if re.fullmatch(package.paths, path):
-            text = as_text(path, raw)
-            for begin in range(0, len(text), PIECE):
-                key = f"{package.name}/{path}/{begin // PIECE}".encode()
-                yield hashlib.sha256(key).digest(), text[begin:begin + PIECE]
+            yield from pieces_of(f"{package.name}/{path}", as_text(path, raw))
+
+
+def divided(pieces):
+    """What to learn from and what is held out, each piece behind a byte 0, until there is enough."""
+    parts, size = {"train": bytearray(), "heldout": bytearray()}, 0
+    for digest, text in sorted(pieces):
+        if size >= MOST_BYTES:
+            break
+        parts["heldout" if digest[-1] % ONE_IN == 0 else "train"] += bytes([SEPARATOR]) + text
+        size += len(text)
+    return parts
+
+
+def write_domain(parts, path):
+    for name, content in parts.items():
+        path.with_suffix("." + name).write_bytes(content)
 
 
 def build_domain(packages, folder, out):
@@ -115,21 +133,14 @@ def build_domain(packages, folder, out):
     for package in packages:
         print(f"corpus: {out.name}: {package.name}", flush=True)
         unpacked, version = fetch(package.name, folder)
-        own = list(pieces_of(package, unpacked))
+        own = list(pieces_of_package(package, unpacked))
         if not own:
             raise SystemExit(f"corpus: package {package.name} {version} has no file like {package.paths}")
         pieces += own
         sources.append({"package": package.name, "version": version, "licence": package.licence,
                         "bytes": sum(len(text) for _, text in own)})
-    parts, size = {"train": bytearray(), "heldout": bytearray()}, 0
-    for digest, text in sorted(pieces):
-        if size >= MOST_BYTES:
-            break
-        part = parts["heldout" if digest[-1] % ONE_IN == 0 else "train"]
-        part += bytes([SEPARATOR]) + text
-        size += len(text)
-    for name, content in parts.items():
-        out.with_suffix("." + name).write_bytes(content)
+    parts = divided(pieces)
+    write_domain(parts, out)
     return {"sources": sources, **{name: len(content) for name, content in parts.items()}}
 
 

@@ -108,7 +108,7 @@ class Experts(nn.Module):
                          inputs=config.expert_inner * 2 * config.layers)
         self.shared = FeedForward(config, config.shared_inner)
         self.register_buffer("bias", torch.zeros(config.experts))
-        self.counts = None  # [experts]: assignments of the last forward.
+        self.chosen = None  # [tokens][top_k]: experts of the last forward, best first.
 
     def choose(self, x):
         """[tokens][top_k]: the experts, best first, and what their outputs are weighted by."""
@@ -121,7 +121,7 @@ class Experts(nn.Module):
             allowed = torch.zeros(len(x), config.groups, dtype=torch.bool).scatter_(1, best, True)
             masked = groups.masked_fill(~allowed[:, :, None], -1.0e30).view(len(x), -1)
             chosen = masked.topk(config.top_k, -1).indices
-            self.counts = torch.bincount(chosen.flatten(), minlength=config.experts)
+            self.chosen = chosen
         weights = scores.gather(1, chosen)
         return chosen, weights / weights.sum(-1, keepdim=True)
 
@@ -133,7 +133,7 @@ class Experts(nn.Module):
 
     def rebalance(self, rate):
         """One step of the bias towards equal loads, as DeepSeek-V3 is trained."""
-        load = self.counts.float()
+        load = torch.bincount(self.chosen.flatten(), minlength=self.config.experts).float()
         self.bias += rate * torch.sign(load.mean() - load)
         self.bias -= self.bias.mean()
 

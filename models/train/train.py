@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains the model from nothing, or on from where it was stopped: `python3 models/train/train.py --work FOLDER`.
+With `--out FOLDER` it then quantises and evaluates it and writes what is published.
 
 Whatever is random in a step follows from seed and step, so a run that was stopped ends as one that was not."""
 
-import argparse
 import json
 import math
 import pathlib
@@ -14,23 +14,17 @@ import numpy
 import torch
 
 import corpus
+import evaluate
+import options
 from model import Config, Model, bits
-
-# By domain, in the order of their names: the share of the training texts.
-MIXTURE = {"chinese": 0.15, "code": 0.35, "english": 0.35, "structured": 0.15}
+from packages import MIXTURE
 
 
 def parse(arguments):
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    parser.add_argument("--work", type=pathlib.Path, required=True, help="folder for corpus, state and loss curve")
-    parser.add_argument("--corpus", type=pathlib.Path, help="folder of another corpus: DOMAIN.train, DOMAIN.heldout")
-    parser.add_argument("--steps", type=int, default=2600)
-    parser.add_argument("--rows", type=int, default=32, help="texts of a step, each as long as the context")
-    parser.add_argument("--rate", type=float, default=3e-3, help="of learning, at its highest")
-    parser.add_argument("--bias-rate", type=float, default=1e-3, help="of the experts' bias")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--keep-every", type=int, default=200, help="steps from one kept state to the next")
+    parser = options.parser_of(__doc__)
+    options.add_training(parser)
+    options.add_evaluation(parser)
+    parser.add_argument("--out", type=pathlib.Path, help="folder for the model and its card; without it, only train")
     return parser.parse_args(arguments)
 
 
@@ -67,8 +61,7 @@ class Training:
             self.curve = state["curve"]
 
     def identity(self):
-        wanted = ("steps", "rows", "rate", "bias_rate", "seed")
-        return {name: getattr(self.arguments, name) for name in wanted}
+        return {name: getattr(self.arguments, name) for name in options.IDENTITY}
 
     def keep(self):
         state = {"arguments": self.identity(), "model": self.model.state_dict(), "curve": self.curve,
@@ -115,14 +108,17 @@ class Training:
 
 
 def main(arguments):
+    if arguments.out:
+        evaluate.program_of(arguments)
     arguments.work.mkdir(parents=True, exist_ok=True)
-    folder = arguments.corpus or arguments.work / "corpus"
     if arguments.corpus is None:
-        corpus.build(folder)
+        corpus.build(options.corpus_of(arguments))
     torch.set_num_threads(arguments.threads)
-    training = Training(arguments, corpus.Corpus(folder), Config())
+    training = Training(arguments, corpus.Corpus(options.corpus_of(arguments)), Config())
     training.resume()
     training.run()
+    if arguments.out:
+        evaluate.main(arguments)
 
 
 if __name__ == "__main__":
