@@ -75,7 +75,7 @@ class Verify(CampaignTest):
     def test_mutants_are_caught(self):
         document = self.verify("--campaign", 60, "--mutants")
         self.check(document, 60)
-        self.assertEqual((document["mutants"], document["mutants_caught"]), (8, 8))
+        self.assertEqual((document["mutants"], document["mutants_caught"]), (9, 9))
         self.assertEqual(len({trial["mutant"] for trial in document["mutant_trials"]}), 8)
         for trial in document["mutant_trials"]:
             self.assertIsNotNone(trial["caught_by"], trial)
@@ -84,7 +84,7 @@ class Verify(CampaignTest):
     def test_a_caught_mutant_is_replayed_by_its_line(self):
         summary = self.succeed("verify", "--campaign", 60, "--mutants")
         lines = [line.split("trimtab ")[1].split() for line in summary.splitlines() if "--mutant " in line]
-        self.assertEqual(len(lines), 8)
+        self.assertEqual(len(lines), 9)
         for line in lines:
             self.assertIn("mutants     1 of 1 caught", self.succeed(*line))
         told = self.trimtab(*lines[0], "--explain")
