@@ -65,19 +65,23 @@ Status RankExecutor::forward(Forward number, std::span<float> states, std::span<
   if (Status s = check_input(options_, states, bias, table); !s) return s;
   const TimeInto timed(times_.forward, parts_.clock);
   number_ = number;
-  Status done = run_layers(number, states, bias, table);
-  if (!done && options_.survives_deaths) {
-    all_to_all_.give_up();
+  return end_forward(run_layers(number, states, bias, table), options_, parts_, all_to_all_);
+}
+
+Status end_forward(Status done, const ExecutorOptions& options, const ExecutorParts& parts,
+                   AllToAll& all_to_all) {
+  if (!done && options.survives_deaths) {
+    all_to_all.give_up();
   } else if (!done) {
     // Peers of this forward wait for messages that will not come; a closed channel is what they can notice.
-    parts_.channel.close();
-    parts_.channel.join();
+    parts.channel.close();
+    parts.channel.join();
   }
-  if (parts_.recorder == nullptr) return done;
+  if (parts.recorder == nullptr) return done;
   if (done) {
-    parts_.recorder->commit_forward();
+    parts.recorder->commit_forward();
   } else {
-    parts_.recorder->abandon_forward();
+    parts.recorder->abandon_forward();
   }
   return done;
 }

@@ -69,6 +69,10 @@ struct ExecutorTimes {
 /// @return `invalid_argument` with value and limit for what does not fit a forward of these options.
 [[nodiscard]] Status check_input(const ExecutorOptions& options, std::span<const float> states,
                                  std::span<const float> bias, const RoutingTable& table);
+/// What follows a forward that is done, or not: its counts are kept or dropped, and after an error its
+/// messages are given up or the channel is closed. @return `done`.
+Status end_forward(Status done, const ExecutorOptions& options, const ExecutorParts& parts,
+                   AllToAll& all_to_all);
 
 /// One rank of the expert-parallel model: norm, gate and top-k on its own tokens, all-to-all to the slots,
 /// the experts in its slots on everyone's tokens, all-to-all back, combine in order of choice, residual.

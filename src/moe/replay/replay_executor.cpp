@@ -81,7 +81,7 @@ Status ReplayExecutor::forward(Forward number, std::span<float> states, std::spa
   memory_.input.number = number;
   Status done = run(states, bias, table);
   times_.forward += parts_.clock.now() - begun;
-  return end(std::move(done));
+  return end_forward(std::move(done), options_, parts_, all_to_all_);
 }
 
 Status ReplayExecutor::run(std::span<float> states, std::span<const float> bias, const RoutingTable& table) {
@@ -122,23 +122,6 @@ Status ReplayExecutor::check_table(TableIdentity expected) const {
 
 const RecordedForward& ReplayExecutor::smallest_for(std::size_t tokens) const noexcept {
   return *std::ranges::find_if(recorded_, [&](const RecordedForward& f) { return f.tokens() >= tokens; });
-}
-
-Status ReplayExecutor::end(Status done) {
-  if (!done && options_.survives_deaths) {
-    all_to_all_.give_up();
-  } else if (!done) {
-    // Peers of this forward wait for messages that will not come; a closed channel is what they can notice.
-    parts_.channel.close();
-    parts_.channel.join();
-  }
-  if (parts_.recorder == nullptr) return done;
-  if (done) {
-    parts_.recorder->commit_forward();
-  } else {
-    parts_.recorder->abandon_forward();
-  }
-  return done;
 }
 
 std::span<const std::int64_t> ReplayExecutor::rows(LayerId layer) const noexcept {

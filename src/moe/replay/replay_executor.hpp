@@ -60,7 +60,6 @@ class ReplayExecutor final : public ForwardRunner {
   Status publish(const RoutingTable& table);
   [[nodiscard]] Status check_table(TableIdentity expected) const;
   [[nodiscard]] const RecordedForward& smallest_for(std::size_t tokens) const noexcept;
-  Status end(Status done);
 
   ExecutorOptions options_;
   ExecutorParts parts_;

@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "moe/service.hpp"
 
-#include <trimtab/transport/inproc.hpp>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <optional>
-#include <thread>
 #include <vector>
 
-#include "moe/gemm.hpp"
+#include "unit/moe/serve_ranks.hpp"
 
 namespace trimtab::moe {
 namespace {
@@ -44,30 +41,6 @@ ServiceOptions options_for(std::int32_t ranks) {
   options.reference_batches = 2;
   options.migration_deadline = std::chrono::seconds(20);
   return options;
-}
-
-/// Every rank's report, by rank; but of the one that ends early, if any.
-std::vector<ServiceReport> serve_losing(const ServiceOptions& options, std::optional<Rank> lost) {
-  auto ends = *make_inproc_transports(options.topology.num_ranks());
-  std::vector<ServiceReport> reports(ends.size());
-  const SteadyClock clock;
-  std::vector<std::thread> threads;
-  for (std::size_t r = 0; r < ends.size(); ++r) {
-    threads.emplace_back([&, r] {
-      use_one_gemm_thread();
-      Result<ServiceReport> report = serve_rank(options, *ends[r], clock, nullptr);
-      const bool is_lost = lost && lost->index() == r;
-      EXPECT_EQ(report.has_value(), !is_lost) << (report ? "" : report.error().message);
-      if (report) reports[r] = std::move(*report);
-      if (!report) ends[r]->close();
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  return reports;
-}
-
-std::vector<ServiceReport> serve(const ServiceOptions& options) {
-  return serve_losing(options, std::nullopt);
 }
 
 TEST(Service, ServesAlikeInEveryLayout) {
@@ -155,7 +128,7 @@ TEST(Service, ReplaysWhatIsLeftWhenARankIsLost) {
   options.rank_fault->forward = 20;
   options.rank_fault->ends_rank = true;
   options.rank_fault->strike = [] {};
-  const std::vector<ServiceReport> reports = serve_losing(options, Rank{1});
+  const std::vector<ServiceReport> reports = serve(options, nullptr, Rank{1});
   for (const Rank rank : {Rank{0}, Rank{2}}) {
     const ServiceReport& report = reports[rank.index()];
     EXPECT_TRUE(report.outputs_identical);

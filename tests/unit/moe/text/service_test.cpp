@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <trimtab/transport/inproc.hpp>
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <memory>
-#include <thread>
 #include <vector>
 
-#include "moe/gemm.hpp"
 #include "moe/service.hpp"
+#include "unit/moe/serve_ranks.hpp"
 #include "unit/moe/text/some_model.hpp"
 
 namespace trimtab::moe {
@@ -48,24 +45,6 @@ struct Watching final : ServiceObserver {
   std::array<std::int64_t, 2> forwards{};
   bool has_spoken = false;
 };
-
-std::vector<ServiceReport> serve(const ServiceOptions& options, ServiceObserver* observer = nullptr) {
-  auto ends = *make_inproc_transports(options.topology.num_ranks());
-  std::vector<ServiceReport> reports(ends.size());
-  const SteadyClock clock;
-  std::vector<std::thread> threads;
-  for (std::size_t r = 0; r < ends.size(); ++r) {
-    threads.emplace_back([&, r] {
-      use_one_gemm_thread();
-      Result<ServiceReport> report = serve_rank(options, *ends[r], clock, observer);
-      EXPECT_TRUE(report.has_value()) << (report ? "" : report.error().message);
-      if (report) reports[r] = std::move(*report);
-      if (!report) ends[r]->close();
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  return reports;
-}
 
 TEST(TextServing, SaysTheSameInBothArmsWhileExpertsMove) {
   for (const std::int32_t ranks : {2, 3}) {
