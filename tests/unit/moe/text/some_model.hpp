@@ -99,7 +99,7 @@ inline TextModel some_text_model(const TextConfig& config = small_text()) {
 
 inline TextTraffic some_traffic() {
   TextTraffic traffic;
-  for (const int first : {'a', 'A', '0'}) {
+  for (const unsigned char first : {'a', 'A', '0'}) {
     const std::string name = fmt::format("from {}", static_cast<char>(first));
     TextDomain domain{name, name + ".txt", {}};
     for (int i = 0; i < 100; ++i) domain.text.push_back(static_cast<std::uint8_t>(first + i * i % 10));

@@ -46,7 +46,8 @@ TEST(TextTraffic, APromptIsAStretchOfItsDomainBehindAZero) {
     ASSERT_EQ(request.prompt.size(), 10U);
     EXPECT_EQ(request.prompt[0], begin_byte);
     const auto& text = traffic.domains[request.domain].text;
-    EXPECT_FALSE(std::ranges::search(text, std::span(request.prompt).subspan(1)).empty());
+    EXPECT_NE(std::search(text.begin(), text.end(), request.prompt.begin() + 1, request.prompt.end()),
+              text.end());
     EXPECT_EQ(request.id >> 32, 2U);
   }
 }
