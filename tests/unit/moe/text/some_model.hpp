@@ -99,10 +99,10 @@ inline TextModel some_text_model(const TextConfig& config = small_text()) {
 
 inline TextTraffic some_traffic() {
   TextTraffic traffic;
-  for (const unsigned char first : {'a', 'A', '0'}) {
-    const std::string name = fmt::format("from {}", static_cast<char>(first));
+  for (const std::string first : {"a", "A", "0"}) {
+    const std::string name = "from " + first;
     TextDomain domain{name, name + ".txt", {}};
-    for (int i = 0; i < 100; ++i) domain.text.push_back(static_cast<std::uint8_t>(first + i * i % 10));
+    for (int i = 0; i < 100; ++i) domain.text.push_back(static_cast<std::uint8_t>(first[0] + i * i % 10));
     traffic.domains.push_back(std::move(domain));
   }
   traffic.prompt_bytes = 9;
