@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A rank of `trimtab run` dies, is stopped or is cut off: the others go on, and serve its tokens again."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -202,10 +203,17 @@ class RunDeaths(ProgramTest):
 class LaunchedRanks(ProgramTest):
     """Ranks that are started one by one, each told where to meet the others."""
 
+    def find_address(self):
+        """For rank 0, which takes it a moment later: its port is below those that the system gives to connections."""
+        for port in range(10000 + os.getpid() % 20000, 32768):
+            with socket.socket() as probe, contextlib.suppress(OSError):
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind(("127.0.0.1", port))
+                return f"127.0.0.1:{port}"
+        return self.fail("no port is free")
+
     def launch(self, *arguments):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            address = f"127.0.0.1:{probe.getsockname()[1]}"
+        address = self.find_address()
         ranks = [subprocess.Popen([BINARY, *map(str, SMALL), "--slots-per-rank", "18", *map(str, arguments)],
                                   cwd=self.folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                   env={**os.environ, "TRIMTAB_BOOTSTRAP": address, "TRIMTAB_NUM_RANKS": "3",

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // launch_ranks N PROGRAM ARGUMENTS…: runs N processes that meet by TRIMTAB_BOOTSTRAP. Ends when all have
 // ended, with 1 when any failed.
-#include <trimtab/transport/bootstrap.hpp>
-
 #include <fmt/format.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+
+#include "transport/socket.hpp"
 
 namespace {
 
@@ -19,23 +20,32 @@ using namespace trimtab;
 
 void set(const char* name, const std::string& value) { setenv(name, value.c_str(), 1); }
 
-[[noreturn]] void become(const Bootstrap& rank, char** command) {
+/// A port for rank 0, which takes it a moment later: below those that the system gives to connections, for
+/// one of another test could have it by then. 0: none.
+int find_port() {
+  constexpr int first = 10000;
+  constexpr int end = 32768;
+  for (int port = first + getpid() % 20000; port < end; ++port) {
+    if (Socket::listen("127.0.0.1", static_cast<std::uint16_t>(port))) return port;
+  }
+  return 0;
+}
+
+[[noreturn]] void become(int rank, const char* num_ranks, int port, char** command) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  set("TRIMTAB_BOOTSTRAP", fmt::format("{}:{}", rank.host, rank.port));
-  set("TRIMTAB_RANK", fmt::format("{}", rank.rank.value()));
-  set("TRIMTAB_NUM_RANKS", fmt::format("{}", rank.num_ranks));
+  set("TRIMTAB_BOOTSTRAP", fmt::format("127.0.0.1:{}", port));
+  set("TRIMTAB_RANK", fmt::format("{}", rank));
+  set("TRIMTAB_NUM_RANKS", num_ranks);
   execv(command[0], command);
   std::perror(command[0]);
   _exit(127);
 }
 
-int launch(std::int32_t num_ranks, char** command) {
-  // Only to find a port that is free; rank 0 takes it a moment later.
-  auto ranks = make_local_bootstraps(num_ranks);
-  if (!ranks) return 1;
-  for (Bootstrap& rank : *ranks) rank.listening.reset();
-  for (const Bootstrap& rank : *ranks) {
-    if (fork() == 0) become(rank, command);
+int launch(const char* num_ranks, char** command) {
+  const int port = find_port();
+  if (port == 0) return 1;
+  for (int rank = 0; rank < std::strtol(num_ranks, nullptr, 10); ++rank) {
+    if (fork() == 0) become(rank, num_ranks, port, command);
   }
   int result = 0;
   int status = 0;
@@ -49,5 +59,5 @@ int launch(std::int32_t num_ranks, char** command) {
 
 int main(int argc, char** argv) {
   if (argc < 3) return 2;
-  return launch(static_cast<std::int32_t>(std::strtol(argv[1], nullptr, 10)), argv + 2);
+  return launch(argv[1], argv + 2);
 }
