@@ -4,6 +4,7 @@
 #include "moe/balancing.hpp"
 #include "moe/executor.hpp"
 #include "moe/expert_memory.hpp"
+#include "moe/workload.hpp"
 
 #include <trimtab/route/table_publisher.hpp>
 
@@ -122,9 +123,7 @@ class ArmImpl final : public Arm {
   ArmBlock block_;
 };
 
-Status ArmImpl::load(ExpertMemory& memory) const {
-  return options_.text ? memory.load(placement_, options_.text->model) : memory.load(placement_);
-}
+Status ArmImpl::load(ExpertMemory& memory) const { return memory.load(placement_, *weights_of(options_)); }
 
 Status ArmImpl::start(ArmId id, Transport& root) {
   if (Status loaded = load(memory_); !loaded) return loaded;

@@ -3,18 +3,14 @@
 
 #include "moe/arm.hpp"
 #include "moe/members.hpp"
-#include "moe/reference.hpp"
-#include "moe/text/rank.hpp"
-#include "moe/token_stream.hpp"
+#include "moe/workload.hpp"
 
-#include <trimtab/core/checksum.hpp>
 #include <trimtab/core/imbalance.hpp>
 #include <trimtab/transport/collectives.hpp>
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <map>
 #include <memory>
 #include <numeric>
 
@@ -29,54 +25,35 @@ class RankService {
         clock_(clock),
         observer_(root.rank() == Rank{0} ? observer : nullptr),
         root_(root),
-        replicated_(options.text ? ReplicatedWeights(options.model, options.text->model)
-                                 : ReplicatedWeights(options.model)),
+        replicated_(options.model, *weights_of(options)),
         members_(options, root, clock, arms_),
-        text_(options.text ? std::make_optional<TextRank>(*options.text, root.rank(), own_tokens())
-                           : std::nullopt),
-        states_(options.block_forwards),
-        shares_(options.block_forwards) {}
+        workload_(make_workload(options, root.rank())) {}
 
   Result<ServiceReport> run();
 
  private:
-  /// Tokens that this rank serves.
-  struct Share {
-    Rank rank;  ///< That brought them; this one's own come first.
-    std::size_t first = 0;
-    std::size_t count = 0;
-  };
-
   Result<bool> begin_together(ArmId id);
   Status serve_block(ArmId id, std::uint64_t block);
-  Result<bool> serve(ArmId id, std::uint64_t first_forward, std::uint64_t index);
+  Result<bool> serve(ArmId id, std::uint64_t forward);
   Status serve_off(std::uint64_t first_forward);
   Status serve_on(std::uint64_t first_forward, std::uint64_t from);
-  [[nodiscard]] std::vector<Share> make_shares() const;
   void load(std::uint64_t first_forward, std::uint64_t from);
   Status end_together(ArmId id, std::uint64_t first_forward);
   void note_repeated(std::uint64_t forward);
   Result<bool> time_block(ArmId id, std::uint64_t first_forward, double& seconds);
-  void keep_outputs(ArmId id, std::uint64_t first_forward);
   Status count_tokens(ArmId id, BlockReport& block);
   Result<BlockReport> reduce_block(ArmId id, const ArmBlock& mine);
-  [[nodiscard]] bool is_reference_forward(std::uint64_t forward) const;
-  [[nodiscard]] bool check_reference();
   Status finish();
   void finish_rates();
   Status finish_migration();
   Status finish_death();
-  Status finish_text();
-  Status finish_recording();
   Status finish_traffic();
   Status finish_replays();
   Status finish_times();
 
   void tell_forward(ArmId id, std::uint64_t forwards_of_block);
 
-  [[nodiscard]] Rank rank() const { return root_.rank(); }
   [[nodiscard]] Arm& arm(ArmId id) { return *arms_[static_cast<std::size_t>(id)]; }
-  [[nodiscard]] std::size_t own_tokens() const { return static_cast<std::size_t>(options_.tokens_per_rank); }
   const ServiceOptions& options_;
   const Clock& clock_;
   ServiceObserver* observer_;
@@ -84,16 +61,8 @@ class RankService {
   ReplicatedWeights replicated_;
   Arms arms_;
   Members members_;
-  std::optional<TextRank> text_;
-  std::vector<std::vector<float>>
-      states_;  ///< By forward of a block, of all its shares: inputs become outputs.
-  std::vector<std::vector<Share>> shares_;                               ///< Of `states_`.
-  std::array<std::map<std::uint64_t, std::uint64_t>, 2> output_hashes_;  ///< By arm and forward.
-  /// Of sampled forwards, the off arm's as long as it serves, in the order of `reference_shares_`.
-  std::map<std::uint64_t, std::vector<float>> reference_outputs_;
-  std::map<std::uint64_t, std::vector<Share>> reference_shares_;
+  std::unique_ptr<Workload> workload_;
   std::optional<std::uint64_t> repeated_;  ///< First forward of the stream that was served again.
-  std::int64_t tokens_taken_over_ = 0;
 
   ServiceReport report_;
   std::vector<Quad> quads_;
@@ -103,8 +72,8 @@ class RankService {
 
 Result<ServiceReport> RankService::run() {
   for (ArmId id : {ArmId::off, ArmId::on}) {
-    Result<std::unique_ptr<Arm>> made = Arm::make(id, options_, replicated_, root_, clock_, members_.watch(),
-                                                  text_ ? &text_->session(id) : nullptr);
+    Result<std::unique_ptr<Arm>> made =
+        Arm::make(id, options_, replicated_, root_, clock_, members_.watch(), workload_->around(id));
     if (!made) return failure(std::move(made));
     arms_[static_cast<std::size_t>(id)] = std::move(*made);
   }
@@ -133,7 +102,7 @@ Status RankService::serve_block(ArmId id, std::uint64_t block) {
   Result<BlockReport> reduced = reduce_block(id, mine);
   if (!reduced) return failure(std::move(reduced));
   if (id == ArmId::off && members_.has_lost_rank()) return {};
-  keep_outputs(id, first);
+  workload_->end_block(id, first, first + options_.block_forwards, repeated_);
   reduced->first_forward = first;
   reduced->seconds = seconds;
   // What is served without a rank is no measure of balancing.
@@ -149,59 +118,28 @@ Status RankService::serve_block(ArmId id, std::uint64_t block) {
   return {};
 }
 
-/// This rank's tokens, and its part of those of ranks that are gone.
-std::vector<RankService::Share> RankService::make_shares() const {
-  const std::vector<Rank>& ranks = members_.ranks();
-  std::vector<Share> shares{{rank(), 0, own_tokens()}};
-  const auto index = static_cast<std::size_t>(std::ranges::find(ranks, rank()) - ranks.begin());
-  for (Rank other : ids<Rank>(root_.num_ranks())) {
-    if (std::ranges::find(ranks, other) != ranks.end()) continue;
-    const std::size_t first = own_tokens() * index / ranks.size();
-    const std::size_t last = own_tokens() * (index + 1) / ranks.size();
-    shares.push_back({other, first, last - first});
-  }
-  return shares;
-}
-
-void RankService::load(std::uint64_t first_forward, std::uint64_t from) {
-  if (text_) return;
-  const std::vector<Share> mine = make_shares();
-  const std::size_t width = options_.model.width();
-  std::size_t tokens = 0;
-  for (const Share& share : mine) tokens += share.count;
-  for (std::uint64_t i = from; i < options_.block_forwards; ++i) {
-    shares_[i] = mine;
-    states_[i].resize(tokens * width);
-    std::span<float> rest = states_[i];
-    for (const Share& share : mine) {
-      fill_tokens(options_.model, Forward{first_forward + i}, share.rank, share.first,
-                  rest.first(share.count * width));
-      rest = rest.subspan(share.count * width);
-    }
-  }
-}
-
 void RankService::tell_forward(ArmId id, std::uint64_t forwards_of_block) {
   if (observer_ == nullptr) return;
   observer_->on_forward(id, report_.blocks.size() * options_.block_forwards + forwards_of_block,
                         2 * options_.forwards());
 }
 
-Result<bool> RankService::serve(ArmId id, std::uint64_t first_forward, std::uint64_t index) {
-  const std::uint64_t forward = first_forward + index;
-  if (!text_) return arm(id).serve(forward, states_[index]);
-  TextSession& session = text_->session(id);
-  Result<bool> served = arm(id).serve(forward, session.begin(Forward{forward}));
+void RankService::load(std::uint64_t first_forward, std::uint64_t from) {
+  workload_->load(members_.ranks(), first_forward + from, first_forward + options_.block_forwards);
+}
+
+Result<bool> RankService::serve(ArmId id, std::uint64_t forward) {
+  Result<bool> served = arm(id).serve(forward, workload_->begin(id, forward));
   if (!served || !*served) return served;
-  output_hashes_[static_cast<std::size_t>(id)][forward] = text_->finish(id);
-  if (observer_ != nullptr) observer_->on_text(id, session);
+  workload_->finish(id, forward);
+  if (observer_ != nullptr) workload_->show(id, *observer_);
   return served;
 }
 
 /// Ends early when a rank is lost: what is left of the block is for nobody.
 Status RankService::serve_off(std::uint64_t first_forward) {
   for (std::uint64_t i = 0; i < options_.block_forwards && !members_.has_lost_rank(); ++i) {
-    const Result<bool> served = serve(ArmId::off, first_forward, i);
+    const Result<bool> served = serve(ArmId::off, first_forward + i);
     if (served) {
       tell_forward(ArmId::off, i + 1);
     } else if (Status survived = members_.survive(tl::unexpected(served.error())); !survived) {
@@ -216,7 +154,7 @@ Status RankService::serve_on(std::uint64_t first_forward, std::uint64_t from) {
   Arm& on = arm(ArmId::on);
   for (std::uint64_t i = from;;) {
     const bool is_over = i == options_.block_forwards;
-    const Result<bool> served = is_over ? on.settle() : serve(ArmId::on, first_forward, i);
+    const Result<bool> served = is_over ? on.settle() : serve(ArmId::on, first_forward + i);
     if (!served) return tl::unexpected(served.error());
     if (*served && is_over) return {};
     if (*served) {
@@ -268,30 +206,11 @@ Result<bool> RankService::time_block(ArmId id, std::uint64_t first_forward, doub
   return true;
 }
 
-void RankService::keep_outputs(ArmId id, std::uint64_t first_forward) {
-  if (text_) return;
-  const std::size_t own = own_tokens() * options_.model.width();
-  for (std::uint64_t i = 0; i < options_.block_forwards; ++i) {
-    const std::uint64_t forward = first_forward + i;
-    const std::span<const float> output = states_[i];
-    output_hashes_[static_cast<std::size_t>(id)][forward] = checksum_of(std::as_bytes(output.first(own)));
-    const bool has_taken_over = output.size() > own;
-    if (has_taken_over)
-      tokens_taken_over_ += static_cast<std::int64_t>((output.size() - own) / options_.model.width());
-    const bool is_sampled = is_reference_forward(forward) || (has_taken_over && forward == repeated_);
-    if (is_sampled && (id == ArmId::off || has_taken_over)) {
-      reference_outputs_[forward] = states_[i];
-      reference_shares_[forward] = shares_[i];
-    }
-  }
-}
-
 /// What all ranks served in one block.
 Status RankService::count_tokens(ArmId id, BlockReport& block) {
-  const auto generated = static_cast<std::int64_t>(own_tokens() * options_.block_forwards);
-  const ServedText mine = text_ ? text_->take(id) : ServedText{.rows = generated};
+  const ServedTokens mine = workload_->take(id);
   const Result<std::vector<std::int64_t>> all =
-      members_.gather(std::array{mine.rows, mine.bytes, std::bit_cast<std::int64_t>(mine.bits)});
+      members_.gather(std::array{mine.tokens, mine.prompt_bytes, std::bit_cast<std::int64_t>(mine.bits)});
   if (!all) return tl::unexpected(all.error());
   std::int64_t bytes = 0;
   for (std::size_t i = 0; i < all->size(); i += 3) {
@@ -332,47 +251,16 @@ Result<BlockReport> RankService::reduce_block(ArmId id, const ArmBlock& mine) {
   return block;
 }
 
-/// Spread evenly over the run, each rank beginning elsewhere.
-bool RankService::is_reference_forward(std::uint64_t forward) const {
-  const std::uint64_t every = std::max<std::uint64_t>(
-      1, options_.forwards() / std::max<std::uint64_t>(1, options_.reference_batches));
-  return options_.reference_batches > 0 &&
-         (forward + static_cast<std::uint64_t>(rank().value())) % every == every - 1;
-}
-
-bool RankService::check_reference() {
-  if (text_) return text_->equals_reference(options_.reference_batches);
-  bool identical = true;
-  const std::size_t width = options_.model.width();
-  std::vector<float> bias(options_.model.layers() * options_.model.experts());
-  for (const auto& [forward, output] : reference_outputs_) {
-    options_.schedule.bias_at(Forward{forward}, bias);
-    std::span<const float> rest = output;
-    for (const Share& share : reference_shares_[forward]) {
-      std::vector<float> states(share.count * width);
-      fill_tokens(options_.model, Forward{forward}, share.rank, share.first, states);
-      run_reference(options_.model, bias, states);
-      const auto served = rest.first(states.size());
-      identical = identical && std::ranges::equal(std::as_bytes(std::span(states)), std::as_bytes(served));
-      rest = rest.subspan(states.size());
-    }
-  }
-  return identical;
-}
-
 Status RankService::finish() {
-  bool identical = check_reference();
-  for (const auto& [forward, hash] : output_hashes_[0])
-    identical = identical && output_hashes_[1].at(forward) == hash;
-  std::array<std::int64_t, 8> sums{
-      identical ? 0 : 1,
-      text_ ? text_->num_checked() : static_cast<std::int64_t>(reference_outputs_.size()),
-      total_.slots_moved,
-      total_.bytes_moved,
-      total_.bytes_copied,
-      total_.rows_on_moved_slots,
-      total_.unchanged_slots_written,
-      total_.windows_refused};
+  const bool identical = workload_->equals_reference() && workload_->arms_agree();
+  std::array<std::int64_t, 8> sums{identical ? 0 : 1,
+                                   workload_->num_checked(),
+                                   total_.slots_moved,
+                                   total_.bytes_moved,
+                                   total_.bytes_copied,
+                                   total_.rows_on_moved_slots,
+                                   total_.unchanged_slots_written,
+                                   total_.windows_refused};
   if (Status summed = members_.sum(sums); !summed) return summed;
   report_.outputs_identical = sums[0] == 0;
   report_.reference_checked = sums[1];
@@ -393,7 +281,7 @@ Status RankService::finish() {
   finish_rates();
   if (Status reduced = finish_migration(); !reduced) return reduced;
   if (Status finished = finish_death(); !finished) return finished;
-  if (Status finished = finish_text(); !finished) return finished;
+  if (Status told = workload_->report(members_, report_); !told) return told;
   if (Status summed = finish_traffic(); !summed) return summed;
   if (Status summed = finish_replays(); !summed) return summed;
   return finish_times();
@@ -435,7 +323,7 @@ Status RankService::finish_migration() {
 /// Met for by all, for some may know of a death that others have not heard of.
 Status RankService::finish_death() {
   const std::optional<DeathReport> mine = arm(ArmId::on).death();
-  std::array<std::int64_t, 2> sums{mine ? mine->bytes_recovered : 0, tokens_taken_over_};
+  std::array<std::int64_t, 2> sums{mine ? mine->bytes_recovered : 0, workload_->tokens_taken_over()};
   if (Status summed = members_.sum(sums); !summed) return summed;
   const auto us = static_cast<std::int64_t>(mine ? mine->recovery_ms * 1000.0 : 0.0);
   const Result<std::vector<std::int64_t>> all = members_.gather({&us, 1});
@@ -446,35 +334,6 @@ Status RankService::finish_death() {
   report_.death->tokens_taken_over = sums[1];
   report_.death->recovery_ms = static_cast<double>(*std::ranges::max_element(*all)) / 1000.0;
   report_.death->forward = repeated_.value_or(options_.forwards());
-  return {};
-}
-
-Status RankService::finish_text() {
-  if (!text_) return {};
-  Result<std::vector<std::int64_t>> all = members_.gather(text_->counts());
-  if (!all) return failure(std::move(all));
-  report_.text = text_->report(*all);
-  return options_.text->is_recorded ? finish_recording() : Status{};
-}
-
-/// Ranks have recorded differently much, and a gathering takes equally much of each.
-Status RankService::finish_recording() {
-  const RecordedRows& mine = text_->recorded();
-  const std::array<std::int64_t, 2> sizes{static_cast<std::int64_t>(mine.packed_size()),
-                                          static_cast<std::int64_t>(mine.choice_size())};
-  const Result<std::vector<std::int64_t>> all_sizes = members_.gather(sizes);
-  if (!all_sizes) return tl::unexpected(all_sizes.error());
-  std::int64_t packed = 0;
-  std::int64_t choice = 0;
-  for (std::size_t i = 0; i < all_sizes->size(); i += 2) {
-    packed = std::max(packed, (*all_sizes)[i]);
-    choice = std::max(choice, (*all_sizes)[i + 1]);
-  }
-  const auto size = static_cast<std::size_t>(packed);
-  const Result<std::vector<std::int64_t>> all = members_.gather(mine.pack(size));
-  if (!all) return tl::unexpected(all.error());
-  for (std::size_t first = 0; first < all->size(); first += size)
-    report_.text->recorded.unpack(std::span(*all).subspan(first, size), static_cast<std::size_t>(choice));
   return {};
 }
 

@@ -60,6 +60,12 @@ class RunText(ProgramTest):
         self.assertRegex(said, r"(?m)^text       \d+\.\d{4} bits per byte of prompts; each arm read \d+ bytes")
         self.assertRegex(said, r"(?m)^outputs    identical: off, on and the reference \(8 requests\)")
 
+    def test_the_same_text_by_replay(self):
+        replayed, plain = (self.serve(*SHORT, "--ranks", 2, *how)[0] for how in (("--graph-replay",), ()))
+        self.check(replayed)
+        self.assertEqual(replayed["replay"]["replays"], 2 * 2 * replayed["forwards"])
+        self.assertEqual(replayed["text"]["bits_per_byte"], plain["text"]["bits_per_byte"])
+
     def test_processes_as_ranks(self):
         self.check(self.serve(*SHORT, "--ranks", 2, "--transport", "ucx")[0])
 
@@ -116,7 +122,7 @@ class RunText(ProgramTest):
             document, said = self.serve(*SHORT, "--ranks", 2, "--mutant", mutant, status=1)
             bits = document["text"]["bits_per_byte"]
             self.assertNotEqual(bits["off"], bits["on"], mutant)
-            self.assertRegex(said, r"bits per byte of prompts|\d off, \d+\.\d+ on")
+            self.assertRegex(said, r"(?m)^text       \d+\.\d{4} off, \d+\.\d{4} on bits per byte of prompts")
 
     def test_texts_that_do_not_fit(self):
         (self.folder / "short.txt").write_text("x" * 19, encoding="ascii")
