@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <string>
 #include <vector>
 
 namespace trimtab::moe::replay {
@@ -61,6 +62,58 @@ TEST(ReplayGate, PaddingChoosesNobody) {
   for (std::size_t i = 0; i < 6; ++i) EXPECT_EQ(experts[i], stage.experts()[i]);
   EXPECT_EQ(experts[6], no_expert);
   EXPECT_EQ(experts[7], no_expert);
+}
+
+/// What rank 1 of two, with slots 2 and 3, finds in the messages of both.
+struct ReceivedRows {
+  static constexpr ModelConfig config{
+      .num_layers = 1, .num_experts = 4, .top_k = 1, .hidden = 8, .intermediate = 8};
+
+  ReceivedRows() {
+    for (const Rank sender : ids<Rank>(2)) {
+      const RowsMessage& message = memory.messages.rows_from()[sender.index()];
+      *message.header = make_header(MessageKind::rows, source.key(), 2);
+      message.targets[0] = {SlotId{3}, {0.5f, 7}};
+      message.targets[1] = {SlotId{2}, {0.25f, 9}};
+    }
+  }
+
+  std::string problem() {
+    const Receive operation{
+        source, &topology, Rank{1},         memory.messages.rows_from(), memory.messages.answers_to(),
+        4,      8,         &memory.grouped, memory.rows.data()};
+    const Status received = operation.run();
+    return received ? "" : received.error().message;
+  }
+
+  Topology topology = *Topology::make_uniform(2, 1, 4);
+  ReplayMemory memory{config, topology, Rank{1}, 4};
+  TableBufferHead table{};
+  KeySource source{&memory.input, &table, LayerId{0}};
+};
+
+TEST(ReplayReceive, SortsRowsOfAllRanksBySlot) {
+  ReceivedRows rows;
+  EXPECT_EQ(rows.problem(), "");
+  EXPECT_EQ(rows.memory.rows, (std::vector<std::int64_t>{2, 2}));
+  EXPECT_EQ(rows.memory.grouped.scales[0].sum, 9);
+  EXPECT_EQ(rows.memory.grouped.scales[2].sum, 7);
+  EXPECT_EQ(rows.memory.messages.answers_to()[0].header->num_rows, 2U);
+}
+
+TEST(ReplayReceive, RefusesARowForASlotOfAnotherRank) {
+  for (const std::int32_t wrong : {1, 4, -1}) {
+    ReceivedRows rows;
+    rows.memory.messages.rows_from()[0].targets[1].slot = SlotId{wrong};
+    EXPECT_EQ(rows.problem(),
+              "layer 0: rank 0 sent row 1 to slot " + std::to_string(wrong) + ", which is not of rank 1");
+  }
+}
+
+TEST(ReplayReceive, RefusesMoreRowsThanThereIsRoomFor) {
+  ReceivedRows rows;
+  rows.memory.messages.rows_from()[0].header->num_rows = 5;
+  EXPECT_NE(rows.problem(), "");
 }
 
 }  // namespace
