@@ -169,7 +169,7 @@ class Model(nn.Module):
 
     def forward(self, ids):
         """[batch][length] bytes to [batch][length][vocabulary] logits of the next."""
-        x = self.embedding[ids]
+        x = functional.embedding(ids, self.embedding)
         for layer in self.layers:
             x = layer(x, self.rotary, self.linear)
         return rms_norm(x, self.norm, self.config.norm_epsilon) @ self.head.t()

@@ -108,6 +108,22 @@ class Balance(unittest.TestCase):
         torch.testing.assert_close(experts.bias, steps - steps.mean())
 
 
+class Threads(unittest.TestCase):
+    def test_gradients_are_the_same_every_time(self):
+        """Sums over a byte's places in a batch have one order, though threads share the work."""
+        torch.set_num_threads(2)
+        self.addCleanup(torch.set_num_threads, 1)
+        torch.manual_seed(1)
+        model = Model(small_config(width=128, context=128))
+        ids = torch.randint(97, 123, (64, 129))
+        seen = set()
+        for _ in range(4):
+            model.zero_grad()
+            bits(model(ids[:, :-1]), ids[:, 1:]).mean().backward()
+            seen.add(b"".join(parameter.grad.numpy().tobytes() for parameter in model.parameters()))
+        self.assertEqual(len(seen), 1)
+
+
 class Rates(unittest.TestCase):
     def test_rate_rises_to_its_highest_then_falls(self):
         arguments = train.parse(["--work", "w"])
