@@ -74,5 +74,6 @@ class Workload {
 
 /// Borrows the options.
 [[nodiscard]] std::unique_ptr<Workload> make_workload(const ServiceOptions& options, Rank rank);
+std::unique_ptr<Workload> make_workload(ServiceOptions&&, Rank) = delete;
 
 }  // namespace trimtab::moe

@@ -56,9 +56,10 @@ std::unique_ptr<Workload> serve_block(const ServiceOptions& options, std::span<c
 }
 
 constexpr std::array members{Rank{0}, Rank{1}};
+const ServiceOptions generated = generated_options();  // A workload borrows its options.
 
 TEST(GeneratedTokens, AreServedAsByTheReference) {
-  const auto workload = serve_block(generated_options(), members, {});
+  const auto workload = serve_block(generated, members, {});
   EXPECT_TRUE(workload->arms_agree());
   EXPECT_TRUE(workload->equals_reference());
   EXPECT_EQ(workload->num_checked(), 4);
@@ -66,12 +67,12 @@ TEST(GeneratedTokens, AreServedAsByTheReference) {
 }
 
 TEST(GeneratedTokens, OneArmThatErrsDisagreesWithTheOther) {
-  const auto workload = serve_block(generated_options(), members, std::array{ArmId::on});
+  const auto workload = serve_block(generated, members, std::array{ArmId::on});
   EXPECT_FALSE(workload->arms_agree());
 }
 
 TEST(GeneratedTokens, ArmsThatErrAlikeDifferFromTheReference) {
-  const auto workload = serve_block(generated_options(), members, both);
+  const auto workload = serve_block(generated, members, both);
   EXPECT_TRUE(workload->arms_agree());
   EXPECT_FALSE(workload->equals_reference());
 }
