@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from precision import low
 from routed import routed
 
 
@@ -36,11 +37,6 @@ class Config:
         return self.width // self.heads
 
 
-def low(tensor):
-    """What matrix products take: bfloat16 has units of its own on newer CPUs."""
-    return tensor.to(torch.bfloat16)
-
-
 def normal(*shape, inputs):
     return nn.Parameter(torch.randn(*shape) * inputs ** -0.5)
 
@@ -61,8 +57,7 @@ class Rotary:
     def turn(self, x):
         """`x` is [batch][heads][positions][head_width]."""
         a, b = x.chunk(2, -1)
-        cos, sin = (low(table[:x.shape[2]]) if x.dtype == torch.bfloat16 else table[:x.shape[2]]
-                    for table in (self.cos, self.sin))
+        cos, sin = (table[:x.shape[2]].to(x.dtype) for table in (self.cos, self.sin))
         return torch.cat((a * cos - b * sin, b * cos + a * sin), -1)
 
 
@@ -153,7 +148,7 @@ class Layer(nn.Module):
 
 
 def linear_of(linear):
-    """None stands for a training step's products: inputs and outputs in bfloat16."""
+    """None stands for a training step's products."""
     return linear or (lambda x, weight: low(x) @ low(weight).t())
 
 

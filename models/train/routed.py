@@ -4,6 +4,8 @@
 import torch
 from torch.nn import functional
 
+from precision import low
+
 # Rows of an expert are padded to a multiple, because a product of a shape that was there before is not compiled again.
 ROWS = 128
 
@@ -47,12 +49,12 @@ def products(x, weights, ranges):
     return torch.cat([x[begin:end] @ weight for weight, (begin, end) in zip(weights, ranges)])
 
 
-class RoutedInBfloat16(torch.autograd.Function):
+class RoutedInAStep(torch.autograd.Function):
     """With a backward of its own: that of indexing adds up row by row, and takes longer than all the rest."""
 
     @staticmethod
     def forward(context, tokens, chosen, shares, w13, w2):
-        tokens, w13, w2 = (tensor.to(torch.bfloat16) for tensor in (tokens, w13, w2))
+        tokens, w13, w2 = map(low, (tokens, w13, w2))
         batch = Sorted(chosen, len(w13))
         rows = batch.by_row(tokens)
         hidden = products(rows, w13.transpose(1, 2), batch.ranges)
@@ -66,7 +68,7 @@ class RoutedInBfloat16(torch.autograd.Function):
     @staticmethod
     def backward(context, grad):
         rows, hidden, active, said, shares, w13, w2 = context.saved_tensors
-        batch, grad = context.batch, grad.to(torch.bfloat16)
+        batch, grad = context.batch, low(grad)
         shares_grad = torch.bmm(said, grad[:, :, None]).float().squeeze(-1)
         said_grad = batch.by_row_of_each((grad[:, None] * shares.to(grad.dtype)[:, :, None]).flatten(0, 1))
         active_grad = products(said_grad, w2, batch.ranges)
@@ -83,9 +85,9 @@ class RoutedInBfloat16(torch.autograd.Function):
 def routed(tokens, chosen, shares, w13, w2, linear=None):
     """Sum of the chosen experts' outputs, weighted by `shares`. [tokens][width]
 
-    Without `linear` in bfloat16, with a backward; with it in float, every product made by it."""
+    Without `linear` as a training step does it, with a backward; else in float, every product made by `linear`."""
     if linear is None:
-        return RoutedInBfloat16.apply(tokens, chosen, shares, w13, w2)
+        return RoutedInAStep.apply(tokens, chosen, shares, w13, w2)
     batch = Sorted(chosen, len(w13))
     rows, said = batch.by_row(tokens), []
     for first, second, (begin, end) in zip(w13, w2, batch.ranges):
