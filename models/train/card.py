@@ -2,6 +2,7 @@
 """The model card, written from what was measured: no number in it is typed by hand."""
 
 from options import IDENTITY
+from repeats import STRETCH
 
 HEAD = """# The small model
 
@@ -35,8 +36,9 @@ machine ends the same. This one saw {seen:.1f} million bytes in {done} of {steps
 
 ![Loss by step](loss.svg)
 
-The texts are from Debian packages, are fetched when needed, and are no part of this project. They are cut into pieces,
-which are taken in the order of a hash until a domain has {most:.0f} million bytes; one piece in {one_in} is held out.
+The texts are from Debian packages, are fetched when needed, and are no part of this project. They are cut into
+passages, which are taken in the order of a hash until a domain has {most:.0f} million bytes; one passage in {one_in} is
+held out.
 
 {table}
 """
@@ -50,6 +52,11 @@ other only the domain that it is asked about.
 {table}
 
 8 bits cost {cost:+.2f} % on the mean of the domains, at worst {worst:+.2f} %.
+
+Packages repeat themselves: licences, tables, the same call in many services. These are the bytes among the above that
+are part of no stretch of {repeat} bytes in any training text:
+
+{fresh}
 """
 
 ROUTING = """## Routing
@@ -77,7 +84,7 @@ LIMITS = """## Limits
 - Chinese is three bytes a character: the model's context is short there, and a sampled character may be broken.
 - Domains are as Debian's packages have them. English is that of manuals, code mostly that of one C library; another
   text of the same kind will cost more bits and may heat other experts.
-- Held-out pieces are from the same packages as the training texts, often from the same file.
+- Held-out passages are from the same packages as the training texts, often from the same file.
 - Float results depend on the machine's libraries, so another machine trains another model. The file is what counts.
 
 ## Licence
@@ -131,14 +138,17 @@ def cost(entry):
 
 
 def quality(results):
-    measured, rows = results["quality"], []
+    measured, rows, fresh = results["quality"], [], []
     for domain, entry in measured.items():
+        fresh.append([domain, entry["fresh_bytes"], *(f"{entry['fresh'][name]:.3f}"
+                                                      for name in ("int8", "ngram", "own_ngram"))])
         rows.append([domain, entry["bytes"], *(f"{entry[name]:.3f}" for name in ("float", "int8")),
                      f"{cost(entry):+.2f} %", *(f"{entry[name]:.3f}" for name in ("ngram", "own_ngram"))])
     mean = {name: sum(entry[name] for entry in measured.values()) / len(measured) for name in ("float", "int8")}
     columns = ["domain", "bytes scored", "float", "int8", "cost", "n-gram", "n-gram of the domain"]
-    return QUALITY.format(table=table(columns, rows), cost=cost(mean), worst=max(map(cost, measured.values())),
-                          stride=results["stride"], order=results["ngram_order"], **results["config"])
+    of_fresh = ["domain", "bytes", "int8", "n-gram", "n-gram of the domain"]
+    return QUALITY.format(table=table(columns, rows), fresh=table(of_fresh, fresh), repeat=STRETCH, cost=cost(mean),
+                          worst=max(map(cost, measured.values())), stride=results["stride"], order=results["ngram_order"], **results["config"])
 
 
 def mean_and_layers(values):

@@ -18,7 +18,7 @@ import numpy
 from packages import DOMAINS
 
 SEPARATOR = 0  # Begins every text; in none of them.
-PIECE = 32768  # Longer texts are held out, or not, piece by piece.
+PASSAGE = 32768  # Longer texts are held out, or not, passage by passage.
 MOST_BYTES = 12_000_000  # Of one domain: texts are taken in the order of their hashes.
 ONE_IN = 20  # Is held out.
 
@@ -100,22 +100,22 @@ def fetch(name, folder):
     return unpacked, version.stdout.strip()
 
 
-def pieces_of(name, text):
+def passages_of(name, text):
     """Of one text, each with the hash that decides about it: it depends on names alone."""
-    for begin in range(0, len(text), PIECE):
-        yield hashlib.sha256(f"{name}/{begin // PIECE}".encode()).digest(), text[begin:begin + PIECE]
+    for begin in range(0, len(text), PASSAGE):
+        yield hashlib.sha256(f"{name}/{begin // PASSAGE}".encode()).digest(), text[begin:begin + PASSAGE]
 
 
-def pieces_of_package(package, folder):
+def passages_of_package(package, folder):
     for path, raw in files_of(folder):
         if re.fullmatch(package.paths, path):
-            yield from pieces_of(f"{package.name}/{path}", as_text(path, raw))
+            yield from passages_of(f"{package.name}/{path}", as_text(path, raw))
 
 
-def divided(pieces):
-    """What to learn from and what is held out, each piece behind a byte 0, until there is enough."""
+def divided(passages):
+    """What to learn from and what is held out, each passage behind a byte 0, until there is enough."""
     parts, size = {"train": bytearray(), "heldout": bytearray()}, 0
-    for digest, text in sorted(pieces):
+    for digest, text in sorted(passages):
         if size >= MOST_BYTES:
             break
         parts["heldout" if digest[-1] % ONE_IN == 0 else "train"] += bytes([SEPARATOR]) + text
@@ -129,17 +129,17 @@ def write_domain(parts, path):
 
 
 def build_domain(packages, folder, out):
-    pieces, sources = [], []
+    passages, sources = [], []
     for package in packages:
         print(f"corpus: {out.name}: {package.name}", flush=True)
         unpacked, version = fetch(package.name, folder)
-        own = list(pieces_of_package(package, unpacked))
+        own = list(passages_of_package(package, unpacked))
         if not own:
             raise SystemExit(f"corpus: package {package.name} {version} has no file like {package.paths}")
-        pieces += own
+        passages += own
         sources.append({"package": package.name, "version": version, "licence": package.licence,
                         "bytes": sum(len(text) for _, text in own)})
-    parts = divided(pieces)
+    parts = divided(passages)
     write_domain(parts, out)
     return {"sources": sources, **{name: len(content) for name, content in parts.items()}}
 

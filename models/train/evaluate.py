@@ -16,6 +16,7 @@ import torch
 import corpus
 import ngram
 import options
+import repeats
 import routing
 import scoring
 import served
@@ -53,10 +54,18 @@ class Quality:
     def __init__(self, texts, wanted):
         self.texts, self.measured, self.chosen = texts, {name: {} for name in texts.domains}, {}
         self.stretches = [scoring.stretches_of(heldout, wanted) for heldout in texts.heldout]
+        self.is_fresh = {}  # By domain: bytes that are part of no long stretch of the training texts.
+        for domain, _, heldout, stretches in self.domains():
+            is_fresh = ~repeats.repeated(texts.train, heldout)
+            self.is_fresh[domain] = numpy.concatenate([is_fresh[begin:end] for begin, end in stretches])
+            self.measured[domain] |= {"bytes": len(self.is_fresh[domain]), "fresh": {},
+                                      "fresh_bytes": int(self.is_fresh[domain].sum())}
 
-    def note(self, domain, name, value):
-        self.measured[domain][name] = round(value, 5)
-        print(f"evaluate: {domain}: {name} {value:.3f} bits per byte", file=sys.stderr, flush=True)
+    def note(self, domain, name, bits):
+        """`bits` are of each byte scored."""
+        self.measured[domain][name] = round(float(bits.mean()), 5)
+        self.measured[domain]["fresh"][name] = round(float(bits[self.is_fresh[domain]].mean()), 5)
+        print(f"evaluate: {domain}: {name} {bits.mean():.3f} bits per byte", file=sys.stderr, flush=True)
 
     def domains(self):
         return zip(self.texts.domains, self.texts.train, self.texts.heldout, self.stretches)
@@ -64,15 +73,13 @@ class Quality:
     def of_model(self, name, model):
         for domain, _, heldout, stretches in self.domains():
             scores = joined(model, heldout, stretches)
-            self.measured[domain]["bytes"] = len(scores.bits)
             self.chosen[domain] = scores.chosen
-            self.note(domain, name, scores.bits.double().mean().item())
+            self.note(domain, name, scores.bits.double().numpy())
 
     def of_ngram(self, name, model_of):
         for domain, train, heldout, stretches in self.domains():
             bits = model_of(train).bits(heldout)
-            scored = numpy.concatenate([bits[begin:end] for begin, end in stretches])
-            self.note(domain, name, float(scored.mean()))
+            self.note(domain, name, numpy.concatenate([bits[begin:end] for begin, end in stretches]))
 
 
 def quality_of(model, quantised, texts, wanted):

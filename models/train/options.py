@@ -5,7 +5,7 @@ import argparse
 import pathlib
 
 PROGRAM = pathlib.Path(__file__).resolve().parents[2] / "build/release/bin/trimtab"
-IDENTITY = {"steps": 1600, "rows": 16, "rate": 2e-3, "bias_rate": 1e-3, "seed": 1}
+IDENTITY = {"steps": 1200, "rows": 16, "rate": 2e-3, "bias_rate": 1e-3, "seed": 1}
 
 
 def parser_of(description):

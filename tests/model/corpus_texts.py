@@ -45,46 +45,46 @@ class Extraction(unittest.TestCase):
             (folder / "link.c").symlink_to("b.c")
             found = list(corpus.files_of(folder))
             self.assertEqual(found, [("b.c", b"int b;"), ("x-1/a.c", b"int a;")])
-            pieces = list(corpus.pieces_of_package(Package("p", "none", r"x-[0-9]/.*\.c"), folder))
-            self.assertEqual([text for _, text in pieces], [b"int a;\n"])
+            passages = list(corpus.passages_of_package(Package("p", "none", r"x-[0-9]/.*\.c"), folder))
+            self.assertEqual([text for _, text in passages], [b"int a;\n"])
 
 
-def pieces(count, first=0):
-    """Texts of two pieces each."""
-    return [piece for index in range(first, first + count)
-            for piece in corpus.pieces_of(f"text{index}", b"%d" % (index % 10) * (corpus.PIECE + 9))]
+def passages(count, first=0):
+    """Texts of two passages each."""
+    return [passage for index in range(first, first + count)
+            for passage in corpus.passages_of(f"text{index}", b"%d" % (index % 10) * (corpus.PASSAGE + 9))]
 
 
 class Division(unittest.TestCase):
-    def test_pieces_are_all_there_in_one_part_or_the_other(self):
-        given = pieces(100)
-        self.assertEqual({len(text) for _, text in given}, {corpus.PIECE, 9})
+    def test_passages_are_all_there_in_one_part_or_the_other(self):
+        given = passages(100)
+        self.assertEqual({len(text) for _, text in given}, {corpus.PASSAGE, 9})
         parts = corpus.divided(given)
         texts = [text for part in parts.values() for text in bytes(part).split(b"\0")[1:]]
         self.assertEqual(sorted(texts), sorted(text for _, text in given))
 
-    def test_pieces_of_a_text_are_divided_one_by_one(self):
-        given = list(corpus.pieces_of("long", b"x" * (300 * corpus.PIECE)))
+    def test_passages_of_a_text_are_divided_one_by_one(self):
+        given = list(corpus.passages_of("long", b"x" * (300 * corpus.PASSAGE)))
         self.assertGreater(corpus.divided(given)["heldout"].count(b"\0"), 1)
         self.assertGreater(corpus.divided(given)["train"].count(b"\0"), 200)
 
     def test_a_twentieth_is_held_out(self):
-        given = [piece for index in range(4000) for piece in corpus.pieces_of(f"short{index}", b"x")]
+        given = [passage for index in range(4000) for passage in corpus.passages_of(f"short{index}", b"x")]
         self.assertAlmostEqual(corpus.divided(given)["heldout"].count(b"\0") / 4000, 0.05, delta=0.01)
 
     def test_what_is_held_out_stays_so_when_texts_are_added_or_come_in_another_order(self):
-        few, many = corpus.divided(pieces(150)), corpus.divided(reversed(pieces(150) + pieces(150, first=1000)))
+        few, many = corpus.divided(passages(150)), corpus.divided(reversed(passages(150) + passages(150, first=1000)))
         for name, part in few.items():
             self.assertFalse(set(map(bytes, part.split(b"\0")[1:])) - set(map(bytes, many[name].split(b"\0")[1:])))
         self.assertGreater(len(few["heldout"]), 0)
 
     def test_domain_ends_where_it_has_enough(self):
-        given = pieces(2 * corpus.MOST_BYTES // corpus.PIECE)
+        given = passages(2 * corpus.MOST_BYTES // corpus.PASSAGE)
         parts = corpus.divided(given)
         self.assertTrue(corpus.divided(reversed(given)) == parts)
         size = sum(len(part) - part.count(b"\0") for part in parts.values())
         self.assertGreaterEqual(size, corpus.MOST_BYTES)
-        self.assertLess(size, corpus.MOST_BYTES + corpus.PIECE)
+        self.assertLess(size, corpus.MOST_BYTES + corpus.PASSAGE)
 
 
 class Batches(unittest.TestCase):

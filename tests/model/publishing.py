@@ -20,6 +20,7 @@ import card
 import corpus
 import evaluate
 import picture
+import repeats
 import routing
 import scoring
 import served
@@ -58,6 +59,17 @@ class Scoring(unittest.TestCase):
         stretches = scoring.stretches_of(numpy.zeros(5000, numpy.uint8), 65536)
         self.assertEqual({end - begin for begin, end in stretches}, {256})
         self.assertLessEqual(stretches[-1][1], 5000)
+
+
+class Repeats(unittest.TestCase):
+    def test_bytes_of_long_equal_stretches_are_found_and_no_others(self):
+        random = numpy.random.default_rng(7)
+        one, other, text = (random.integers(1, 256, size).astype(numpy.uint8) for size in (500, 400, 1000))
+        text[100:132] = one[468:500]  # Just long enough, at the end.
+        text[300:331] = one[50:81]  # A byte too short.
+        text[600:700] = other[0:100]
+        found = numpy.flatnonzero(repeats.repeated([one, other], text))
+        self.assertEqual(found.tolist(), [*range(100, 132), *range(600, 700)])
 
 
 def choices(weights, positions, top_k=4, layers=2):
@@ -150,7 +162,8 @@ class OneCommand(unittest.TestCase):
         results = json.loads(files["evaluation.json"])
         for domain in ("lower", "upper"):
             entry = results["quality"][domain]
-            self.assertEqual(entry["bytes"], 16 * 256)
+            self.assertEqual((entry["bytes"], entry["fresh_bytes"]), (16 * 256, 16 * 256))
+            self.assertEqual(entry["fresh"]["int8"], entry["int8"])
             self.assertAlmostEqual(entry["ngram"], numpy.log2(26), delta=0.5)
             self.assertAlmostEqual(entry["int8"] / entry["float"], 1.0, delta=0.02)
         text = files["README.md"].decode()

@@ -15,6 +15,7 @@ import torch
 
 import corpus
 import options
+import precision
 import train
 from model import Model, bits
 
@@ -25,8 +26,9 @@ DOMAINS = {"code": ("src", "*.[ch]pp"), "english": ("docs", "*.md")}
 def write_corpus(folder):
     for domain, (where, pattern) in DOMAINS.items():
         texts = [(path.relative_to(ROOT), path.read_bytes()) for path in sorted((ROOT / where).rglob(pattern))]
-        pieces = [piece for path, raw in texts for piece in corpus.pieces_of(str(path), corpus.as_text(path.name, raw))]
-        corpus.write_domain(corpus.divided(pieces), folder / domain)
+        passages = [passage for path, raw in texts
+                    for passage in corpus.passages_of(str(path), corpus.as_text(path.name, raw))]
+        corpus.write_domain(corpus.divided(passages), folder / domain)
 
 
 def entropy(texts):
@@ -42,6 +44,14 @@ def heldout_bits(model, texts):
     ids[:, 1:] = texts[:len(ids) * length].reshape(-1, length)
     ids = torch.from_numpy(ids)
     return bits(model(ids[:, :-1]), ids[:, 1:]).mean().item()
+
+
+class Products(unittest.TestCase):
+    def test_bfloat16_is_for_cpus_with_units_for_it(self):
+        for flags, wanted in (("fpu avx2", torch.float32), ("fpu avx512_bf16 avx2", torch.bfloat16),
+                              ("amx_bf16", torch.bfloat16), ("avx512f", torch.float32)):
+            self.assertEqual(precision.type_for(f"model name: amx_bf16\nflags\t\t: {flags}\n"), wanted)
+        self.assertEqual(precision.type_for(""), torch.float32)
 
 
 class Stopped(Exception):
