@@ -25,8 +25,8 @@ setup: ## Install the Debian packages that are missing
 build: setup configure-release ## Build the program, build/release/bin/trimtab
 	cmake --build --preset release --parallel $(JOBS) --target bin/trimtab
 
-demo: build ## Run the main job: one service, balancing off and on
-	build/release/bin/trimtab run
+demo: build ## Serve the small language model, balancing off and on
+	build/release/bin/trimtab run --model models/small
 
 test: setup configure-release ## Build everything and run all tests
 	cmake --build --preset release --parallel $(JOBS)
@@ -42,7 +42,7 @@ peers: ## Fetch the planners of DeepSeek, SGLang and vLLM: make test and make be
 
 # Threads that stay where they are, and memory that is not given back between steps: a third of a step's time.
 KEEP_PAGES := glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=4000000000:glibc.malloc.top_pad=268435456
-model: build ## Train the small model from nothing (about 90 minutes); writes models/small/
+model: build ## Train the small model from nothing (about an hour); writes models/small/
 	@scripts/setup.sh train
 	OMP_PROC_BIND=true GLIBC_TUNABLES=$(KEEP_PAGES) \
 	  /usr/bin/python3 -B models/train/train.py --work build/model --out models/small

@@ -51,7 +51,7 @@ other only the domain that it is asked about.
 
 {table}
 
-8 bits cost {cost:+.2f} % on the mean of the domains, at worst {worst:+.2f} %.
+8 bits cost {cost:+.2f} % on the mean of the domains, at worst {worst:+.2f} %.{behind}
 
 Packages repeat themselves: licences, tables, the same call in many services. These are the bytes among the above that
 are part of no stretch of {repeat} bytes in any training text:
@@ -137,6 +137,12 @@ def cost(entry):
     return 100 * (entry["int8"] / entry["float"] - 1)
 
 
+def behind(measured):
+    """What is said of domains that the best n-gram model knows better."""
+    names = [name for name, entry in measured.items() if entry["int8"] > min(entry["ngram"], entry["own_ngram"])]
+    return f" Behind n-grams, for want of training: {', '.join(names)}." if names else ""
+
+
 def quality(results):
     measured, rows, fresh = results["quality"], [], []
     for domain, entry in measured.items():
@@ -147,7 +153,8 @@ def quality(results):
     mean = {name: sum(entry[name] for entry in measured.values()) / len(measured) for name in ("float", "int8")}
     columns = ["domain", "bytes scored", "float", "int8", "cost", "n-gram", "n-gram of the domain"]
     of_fresh = ["domain", "bytes", "int8", "n-gram", "n-gram of the domain"]
-    return QUALITY.format(table=table(columns, rows), fresh=table(of_fresh, fresh), repeat=STRETCH, cost=cost(mean),
+    return QUALITY.format(table=table(columns, rows), fresh=table(of_fresh, fresh), repeat=STRETCH,
+                          behind=behind(measured), cost=cost(mean),
                           worst=max(map(cost, measured.values())), stride=results["stride"], order=results["ngram_order"], **results["config"])
 
 

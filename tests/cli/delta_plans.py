@@ -4,7 +4,7 @@
 import json
 import unittest
 
-from program import ProgramTest, recorded_loads
+from program import ProgramTest, recorded_loads, shipped_traces
 
 EXPERTS, RANKS, NODES, SLOTS = 64, 8, 2, 72
 WIDTH = SLOTS // RANKS
@@ -163,6 +163,20 @@ class DeltaPlan(ProgramTest):
         document = self.read_json("plan.json")
         self.assertTrue(all(entry["moves"] <= 32 for entry in document["layers"]))
         self.assertLessEqual(document["summary"]["imbalance_mean"], 1.03)
+
+
+    def test_from_one_domain_to_another(self):
+        """Few moves are nearly as good as a new plan, where what is hot differs by a third."""
+        cluster = ("--ranks", 8, "--slots", 40)
+        traces = shipped_traces()
+        for before, after in zip(traces, traces[1:]):
+            self.succeed("plan", before, *cluster, "-o", "old.json")
+            self.succeed("plan", after, *cluster, "-o", "new.json", "--json", "new-plan.json")
+            self.succeed("plan", after, *cluster, "--from", "old.json", "--within", 0.02, "-o", "delta.json", "--json",
+                         "delta-plan.json")
+            new, delta = (self.read_json(f"{name}-plan.json") for name in ("new", "delta"))
+            self.assertLessEqual(delta["summary"]["imbalance_mean"], new["summary"]["imbalance_mean"] * 1.025)
+            self.assertTrue(all(entry["moves"] < 40 for entry in delta["layers"]))
 
 
 class Diff(ProgramTest):

@@ -3,8 +3,8 @@
 
 Taken are the lines of ```sh blocks that begin with `trimtab` or `build/release/bin/trimtab`, continued after a
 backslash. The commands of one document run in one temporary folder, so that a later one finds the files of an earlier
-one; english.trace and code.trace are there from the start. A comment on the line before the block changes what is
-expected:
+one; what the project ships for them to read is there from the start. A comment on the line before the block changes what
+is expected:
 
     <!-- test: before trimtab generate -o loads.json -->   runs a command that the document does not show first
     <!-- test: exit 4 -->                                  every command of the block ends with this status
@@ -19,7 +19,6 @@ import tempfile
 import unittest
 
 from program import BINARY
-from traces import drawn_trace
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DOCUMENTS = [path for path in [ROOT / "README.md", *sorted((ROOT / "docs" / "guides").glob("*.md"))] if path.exists()]
@@ -48,8 +47,8 @@ class DocumentedCommands(unittest.TestCase):
         programs = self.folder / "build" / "release" / "bin"
         programs.mkdir(parents=True)
         (programs / "trimtab").symlink_to(BINARY)
-        for domain, first_hot in (("english", 0), ("code", 20)):
-            (self.folder / f"{domain}.trace").write_bytes(drawn_trace(domain, first_hot))
+        for shipped in ("README.md", "examples", "models", "src"):
+            (self.folder / shipped).symlink_to(ROOT / shipped)
         self.environment = dict(os.environ, PATH=f"{programs}:{os.environ['PATH']}")
 
     def run_command(self, command, status):

@@ -4,7 +4,7 @@
 import json
 import unittest
 
-from program import ProgramTest, recorded_loads
+from program import ProgramTest, recorded_loads, shipped_traces
 
 EXPERTS, RANKS, NODES, SLOTS = 256, 32, 4, 288
 
@@ -100,7 +100,7 @@ class Plan(ProgramTest):
                 self.check_whole(path)
 
     def test_same_bytes_on_any_number_of_threads(self):
-        for loads in [self.generate(), *recorded_loads("deepseek-v3_*.json")[:2]]:
+        for loads in [self.generate(), *recorded_loads("deepseek-v3_*.json")[:2], *shipped_traces()]:
             seen = set()
             for threads in (1, 2, 7):
                 self.plan(loads, "--threads", threads)

@@ -23,6 +23,11 @@ def recorded_loads(pattern):
     return sorted(pathlib.Path(folder).glob(pattern)) if folder else []
 
 
+def shipped_traces():
+    """Of the small model, a domain each; they stand wherever loads do."""
+    return sorted((pathlib.Path(__file__).resolve().parents[2] / "examples" / "data").glob("*.trace"))
+
+
 class ProgramTest(unittest.TestCase):
     """A test in a temporary folder of its own, which is also where the program runs."""
 

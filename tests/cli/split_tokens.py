@@ -6,7 +6,7 @@ import json
 import math
 import unittest
 
-from program import ProgramTest, recorded_loads
+from program import ProgramTest, recorded_loads, shipped_traces
 
 
 def rank_loads(shares, ranks):
@@ -158,6 +158,15 @@ class Split(ProgramTest):
             self.assertLessEqual(summary["exact_mean"], summary["even_mean"])
             worst = max(worst, summary["exact_mean"])
         self.assertLessEqual(worst, 1.02)
+
+
+    def test_one_plan_for_all_domains(self):
+        self.succeed("plan", *shipped_traces(), "--ranks", 8, "--slots", 48, "--split", "exact", "-o", "placement.json")
+        for trace in shipped_traces():
+            self.succeed("split", trace, "--placement", "placement.json", "--ranks", 8, "--json", "split.json")
+            summary = self.read_json("split.json")["summary"]
+            self.assertLess(summary["exact_mean"], summary["even_mean"])
+            self.assertLessEqual(summary["exact_mean"], 1.1)
 
 
 class SweepSlots(ProgramTest):

@@ -133,6 +133,13 @@ class Picture(unittest.TestCase):
         self.assertEqual([picture.tick_step(most) for most in (3, 6, 7, 120, 2600, 10_000)], [1, 1, 2, 20, 500, 2000])
 
 
+class Card(unittest.TestCase):
+    def test_domains_that_ngrams_know_better_are_named(self):
+        better, worse = {"int8": 1.9, "ngram": 2.0, "own_ngram": 2.1}, {"int8": 2.0, "ngram": 2.1, "own_ngram": 1.9}
+        self.assertEqual(card.behind({"a": better}), "")
+        self.assertIn(": b, c.", card.behind({"a": better, "b": worse, "c": worse}))
+
+
 class OneCommand(unittest.TestCase):
     def setUp(self):
         scratch = tempfile.TemporaryDirectory()
