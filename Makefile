@@ -40,12 +40,11 @@ peers: ## Fetch the planners of DeepSeek, SGLang and vLLM: make test and make be
 	@scripts/setup.sh peers
 	bench/peers/setup.py
 
-# Threads that stay where they are, and memory that is not given back between steps: a third of a step's time.
+# Memory that is not given back between steps: a tenth of a step's time.
 KEEP_PAGES := glibc.malloc.hugetlb=1:glibc.malloc.mmap_max=0:glibc.malloc.trim_threshold=4000000000:glibc.malloc.top_pad=268435456
 model: build ## Train the small model from nothing (about an hour); writes models/small/
 	@scripts/setup.sh train
-	OMP_PROC_BIND=true GLIBC_TUNABLES=$(KEEP_PAGES) \
-	  /usr/bin/python3 -B models/train/train.py --work build/model --out models/small
+	GLIBC_TUNABLES=$(KEEP_PAGES) /usr/bin/python3 -B models/train/train.py --work build/model --out models/small
 
 lint: setup configure-release ## Check layout, static analysis, include directions and headers
 	@scripts/setup.sh lint

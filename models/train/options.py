@@ -5,14 +5,14 @@ import argparse
 import pathlib
 
 PROGRAM = pathlib.Path(__file__).resolve().parents[2] / "build/release/bin/trimtab"
-IDENTITY = {"steps": 1200, "rows": 16, "rate": 2e-3, "bias_rate": 1e-3, "seed": 1}
+IDENTITY = {"steps": 1200, "rows": 16, "rate": 2e-3, "bias_rate": 1e-3, "seed": 1, "threads": 1}
 
 
 def parser_of(description):
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     parser.add_argument("--work", type=pathlib.Path, required=True, help="folder for corpus, state and loss curve")
     parser.add_argument("--corpus", type=pathlib.Path, help="folder of another corpus: DOMAIN.train, DOMAIN.heldout")
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=IDENTITY["threads"], help="another number, other last bits")
     return parser
 
 
