@@ -64,7 +64,7 @@ class RealModel(ProgramTest):
         self.assertIn(f"```text\n{planned[planned.index('imbalance under a plan'):]}```\n", card)
 
     def test_mutants_cost_bits(self):
-        """In the later half, when most weights have moved once: what the model needs for the same prompts."""
+        """In each block of the later half, when most weights have moved: the model needs more for the same prompts."""
         for mutant, least in (("wrong-scale", 1.002), ("table-before-weights", 1.01)):
             document = self.serve("--forwards", 32, "--tokens", 128, "--rebalance-every", 2, "--mutant", mutant, status=1)
             self.assertIs(document["outputs_identical"], False)
@@ -72,6 +72,7 @@ class RealModel(ProgramTest):
                        for arm in (False, True))
             self.assertEqual(len(off), len(on))
             later = len(on) // 2
+            self.assertTrue(all(map(float.__gt__, on[later:], off[later:])), (mutant, off, on))
             self.assertGreater(statistics.mean(on[later:]), least * statistics.mean(off[later:]), mutant)
 
 

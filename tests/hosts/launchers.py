@@ -3,11 +3,13 @@
 
 import os
 import re
+import select
 import signal
 import subprocess
 import time
 
 RANKS = 4
+ANNOUNCED_WITHIN_S = 30  # For a busy machine.
 
 # Says its rank and id, then becomes the program.
 SCRIPT = 'echo ${OMPI_COMM_WORLD_RANK:-$TRIMTAB_RANK} $$ > "$0"; exec "$@"'
@@ -19,6 +21,8 @@ class Job:
     def __init__(self, folder, commands, environment):
         self.fifo = folder / "ids"
         os.mkfifo(self.fifo)
+        # Open for writing too: it never ends, and never breaks under a rank that is about to write.
+        self.ids = os.fdopen(os.open(self.fifo, os.O_RDWR), "rb", buffering=0)
         self.said = open(folder / "said", "w+", encoding="utf-8", errors="replace")
         self.starters = [subprocess.Popen(self.announcing(command), cwd=folder, stdout=self.said, stderr=self.said,
                                           env={**os.environ, **environment, **own})
@@ -30,12 +34,14 @@ class Job:
 
     def await_ranks(self):
         """By rank: the ids of the processes, once all have begun."""
-        pids = {}
-        while len(pids) < RANKS:
-            with open(self.fifo, encoding="ascii") as ids:
-                pids.update((int(rank), int(pid)) for rank, pid in (line.split() for line in ids))
+        announced = b""
+        with self.ids:
+            while announced.count(b"\n") < RANKS:
+                if not select.select([self.ids], [], [], ANNOUNCED_WITHIN_S)[0]:
+                    raise TimeoutError(f"ranks that have begun: {announced.decode()}")
+                announced += self.ids.read(4096)
         self.fifo.unlink()
-        return pids
+        return dict(tuple(map(int, line.split())) for line in announced.decode().splitlines())
 
     def finish(self, within_s):
         """@return the status of each starter, and what all said."""
