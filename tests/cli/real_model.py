@@ -7,31 +7,22 @@ import statistics
 import subprocess
 import unittest
 
-from program import BINARY, ProgramTest
+from program import BINARY
+from text_runs import TextRunTest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODEL = ROOT / "models" / "small"
 DOMAINS = ["chinese", "code", "english", "structured"]
 
 
-class RealModel(ProgramTest):
-    def serve(self, *options, status=0):
-        done = subprocess.run([BINARY, "run", "--model", MODEL, "--ranks", "2", *map(str, options), "--json", "-"],
-                              cwd=self.folder, text=True, capture_output=True, check=False)
-        self.assertEqual(done.returncode, status, done.stderr)
-        return json.loads(done.stdout)
+class RealModel(TextRunTest):
+    def serve_model(self, *options, status=0):
+        return self.serve("--model", MODEL, "--ranks", 2, *options, status=status)[0]
 
     def test_text_of_every_domain_is_served_alike_with_and_without_balancing(self):
-        document = self.serve("--forwards", 48, "--record", "traces")
-        self.assertIs(document["outputs_identical"], True)
-        self.assertGreater(document["reference_checked"], 0)
-        self.assertGreater(document["migrations"], 0)
-        self.assertGreater(document["tokens_on_moved_slots"], 0)
-        text = document["text"]
-        self.assertEqual(text["bits_per_byte"]["off"], text["bits_per_byte"]["on"])
-        self.assertEqual([domain["name"] for domain in text["domains"]], DOMAINS)
-        for domain in text["domains"]:
-            self.assertGreater(domain["requests"], 0)
+        document = self.serve_model("--forwards", 48, "--record", "traces")
+        self.check_arms(document, DOMAINS)
+        for domain in document["text"]["domains"]:
             self.assertLess(domain["bits_per_byte"]["on"], 4.0, domain["name"])  # A byte of unknown text is 8.
         self.check_domains([self.folder / "traces" / f"{domain}.trace" for domain in DOMAINS])
 
@@ -66,7 +57,7 @@ class RealModel(ProgramTest):
     def test_mutants_cost_bits(self):
         """In each block of the later half, when most weights have moved: the model needs more for the same prompts."""
         for mutant, least in (("wrong-scale", 1.002), ("table-before-weights", 1.01)):
-            document = self.serve("--forwards", 32, "--tokens", 128, "--rebalance-every", 2, "--mutant", mutant, status=1)
+            document = self.serve_model("--forwards", 32, "--tokens", 128, "--rebalance-every", 2, "--mutant", mutant, status=1)
             self.assertIs(document["outputs_identical"], False)
             off, on = ([block["bits_per_byte"] for block in document["blocks"] if block["balancing"] is arm]
                        for arm in (False, True))
