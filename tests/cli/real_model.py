@@ -55,7 +55,7 @@ class RealModel(TextRunTest):
         self.assertIn(f"```text\n{planned[planned.index('imbalance under a plan'):]}```\n", card)
 
     def test_mutants_cost_bits(self):
-        """In each block of the later half, when most weights have moved: the model needs more for the same prompts."""
+        """For the same prompts the model needs more, most of all in the later half, when most weights have moved."""
         for mutant, least in (("wrong-scale", 1.002), ("table-before-weights", 1.01)):
             document = self.serve_model("--forwards", 32, "--tokens", 128, "--rebalance-every", 2, "--mutant", mutant, status=1)
             self.assertIs(document["outputs_identical"], False)
@@ -63,7 +63,8 @@ class RealModel(TextRunTest):
                        for arm in (False, True))
             self.assertEqual(len(off), len(on))
             later = len(on) // 2
-            self.assertTrue(all(map(float.__gt__, on[later:], off[later:])), (mutant, off, on))
+            # Not in each: few of its bytes may have met a wrong weight.
+            self.assertGreaterEqual(sum(map(float.__gt__, on, off)), 0.75 * len(on), (mutant, off, on))
             self.assertGreater(statistics.mean(on[later:]), least * statistics.mean(off[later:]), mutant)
 
 
