@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <memory>
+#include <mutex>
 #include <vector>
 
 namespace trimtab {
@@ -104,6 +104,14 @@ bool give_up(const Call& call, std::span<const Ticket> tickets) {
   return all_terminal;
 }
 
+/// A late message may still land in it: it is kept for the life of the process.
+void keep_for_good(Memory memory) {
+  static std::mutex mutex;
+  static auto& kept = *new std::vector<Memory>;  // Never destroyed: back-ends may live longer than statics.
+  const std::scoped_lock lock(mutex);
+  kept.push_back(std::move(memory));
+}
+
 /// Runs legs that lie in `memory`, each to its end, in order. @return the memory.
 Result<Memory> transfer(const Call& call, Memory memory, std::span<const Leg> legs) {
   std::vector<Ticket> tickets;
@@ -120,11 +128,8 @@ Result<Memory> transfer(const Call& call, Memory memory, std::span<const Leg> le
     status = wait_for(call, tickets[i], legs[i].peer);
   }
   if (status) return memory;
-  if (!give_up(call, tickets)) {
-    // A late message may still land here: the memory is lost on purpose, for the life of the process.
-    static_cast<void>(std::make_unique<Memory>(std::move(memory)).release());
-  }
-  return failure(std::move(status));  // NOLINT(clang-analyzer-cplusplus.NewDeleteLeaks): see above
+  if (!give_up(call, tickets)) keep_for_good(std::move(memory));
+  return failure(std::move(status));
 }
 
 Result<Memory> send_to(const Call& call, Rank peer, Memory frame) {
