@@ -166,7 +166,7 @@ class DeltaPlan(ProgramTest):
 
 
     def test_from_one_domain_to_another(self):
-        """Few moves are nearly as good as a new plan, where what is hot differs by a third."""
+        """From the placement in use it gets nearly as even as a new plan, and some slots stay."""
         cluster = ("--ranks", 8, "--slots", 40)
         traces = shipped_traces()
         for before, after in zip(traces, traces[1:]):
