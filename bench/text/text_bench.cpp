@@ -46,11 +46,11 @@ struct Served {
 
 /// Rows of a forward: `count` positions from `first` of each of some sequences of the same text.
 struct Batch {
-  Batch(std::size_t of, std::size_t first, std::size_t count) : sequences(of) {
+  Batch(std::size_t num_sequences, std::size_t first, std::size_t count) : sequences(num_sequences) {
     std::ifstream file(TRIMTAB_SMALL_MODEL "/prompts/english.txt", std::ios::binary);
     std::vector<std::uint8_t> text{moe::begin_byte};
     text.insert(text.end(), std::istreambuf_iterator<char>(file), {});
-    for (std::size_t s = 0; s < of; ++s) {
+    for (std::size_t s = 0; s < num_sequences; ++s) {
       for (std::size_t p = first; p < first + count; ++p) {
         rows.push_back({s, p});
         bytes.push_back(text.at(p));
